@@ -1,0 +1,41 @@
+"""A repair, written into the user's source as a unified diff.
+
+`write_diff` reads the files that the repair's sites name and nothing else: no user code runs, no framework is
+imported. Each form of repair has its writer in one of this package's modules; whatever a writer is not sure of it
+refuses, because no diff is better than a wrong one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from numdebug.fixes.job import FORMS, Job
+from numdebug.fixes.source import Refused
+from numdebug.report.model import Repair
+
+__all__ = ["write_diff"]
+
+
+def write_diff(repair: Repair, folder: Path) -> str | None:
+    """The repair as a diff that `git apply` takes in `folder`; None where it cannot be written safely.
+
+    The text keeps the file's own line ends: write it with `newline=""`.
+    """
+    try:
+        return build(repair, folder)
+    except Refused:
+        return None
+    except Exception:  # a source that no writer foresaw: still no reason to lose the report
+        return None
+
+
+def build(repair: Repair, folder: Path) -> str:
+    """As `write_diff`, but says why not."""
+    from numdebug.fixes import log_of_softmax  # noqa: F401  (writers register themselves)
+
+    writer = FORMS.get(repair.form)
+    if writer is None:
+        raise Refused(f"no way to write {repair.form}")
+    job = Job(repair, folder)
+    writer(job)
+    return job.diff()
