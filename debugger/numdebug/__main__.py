@@ -1,0 +1,5 @@
+"""`python -m numdebug`."""
+
+from numdebug.cli import main
+
+main()

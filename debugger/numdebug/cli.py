@@ -1,0 +1,232 @@
+"""The command line: parse, call, print. Each command imports what it needs when it runs, so that `--help` stays fast."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from numdebug import __version__
+from numdebug.errors import INTERRUPTED, OURS, REPORT_AT, USAGE, UserError
+from numdebug.report.escape import one_line, visible
+
+if TYPE_CHECKING:
+    from numdebug.diagnosing import Outcome
+
+FORMATS = ("text", "json", "concise")
+
+
+def words(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """`--probe a,b --probe c` as (a, b, c)."""
+    return tuple(w.strip() for text in value for w in text.split(",") if w.strip())
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="numdebug")
+def cli() -> None:
+    """Find out why a model's numbers go wrong, prove it, and say what to change.
+
+    Start with: numdebug diagnose train.py
+    """
+
+
+@cli.command()
+@click.argument("target", metavar="PATH[:NAME]")
+@click.argument("args", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS...]")
+@click.option("--input", "inputs", multiple=True, metavar="SPEC", help="Invent an input: 'x=float32[8,3,32,32]', 'ids=int64[4,16]<1000'.")
+@click.option("--probe", "probes", multiple=True, callback=words, metavar="NAME,...", help="Run only these probes.")
+@click.option("--select", multiple=True, callback=words, metavar="ID,...", help="Report only these bugs (ids or families).")
+@click.option("--ignore", multiple=True, callback=words, metavar="ID,...", help="Leave these bugs out (ids or families).")
+@click.option("--max-steps", type=click.IntRange(min=1), help="Stop the program after so many steps.")
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Stop it after so long (default 60).")
+@click.option("--no-rerun", is_flag=True, help="Never run the program a second time.")
+@click.option("--no-call", is_flag=True, help="Call nothing that the program does not call itself.")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True)
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the report there instead of to stdout.")
+@click.option("--why", metavar="ID", help="Say why this bug's rule did or did not fire.")
+@click.option("--notes", is_flag=True, help="Show hazards by shape only, too.")
+def diagnose(
+    target: str, args: tuple[str, ...], inputs: tuple[str, ...], probes: tuple[str, ...], select: tuple[str, ...], ignore: tuple[str, ...],
+    max_steps: int | None, timeout: float | None, no_rerun: bool, no_call: bool, form: str, output: Path | None, why: str | None, notes: bool,
+) -> int:
+    """Run a Python file under observation and name the line that makes its numbers go wrong.
+
+    The file needs no changes. NAME is a function or model in it to call; arguments for the program go after `--`.
+    Exit: 0 nothing found, 1 an error was found, 2 bad usage or file, 3 an error of numdebug itself, 4 nothing could be observed or the
+    program failed for another reason, 130 interrupted.
+    """
+    from numdebug import diagnosing
+
+    if output is not None:
+        diagnosing.check_writable(output, target)
+    if why is not None and why not in diagnosing.families():
+        raise diagnosing.unknown("bug", why, diagnosing.families(), "numdebug bugs")
+    progress(f"running {target}; the report follows when it has ended (Ctrl-C to stop it now)")
+    outcome = diagnosing.diagnose(
+        diagnosing.Request(
+            target, args, inputs, probes, select, ignore, max_steps, timeout, False if no_rerun else None, False if no_call else None
+        )
+    )
+    write(rendered(outcome, form, output is None, notes), output)
+    if why is not None:
+        from numdebug import match
+
+        write(visible(match.why(why, outcome.report.evidence)).rstrip() + "\n", None if output is None else Path("/dev/stderr"))
+    return outcome.exit_code
+
+
+@cli.command()
+@click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True)
+def demo(form: str) -> int:
+    """Diagnose a shipped training script whose loss turns NaN."""
+    from numdebug import diagnosing
+    from numdebug.demo import SCRIPT
+
+    click.echo(f"$ numdebug diagnose {SCRIPT}\n", err=True)
+    outcome = diagnosing.diagnose(diagnosing.Request(str(SCRIPT)))
+    write(rendered(outcome, form, True), None)
+    return 0 if outcome.exit_code == 1 else outcome.exit_code or 1
+
+
+@cli.command()
+@click.option("--symptom", metavar="TEXT", help="Only causes of this symptom, for instance 'loss is nan'.")
+def bugs(symptom: str | None) -> None:
+    """List the bugs that numdebug knows."""
+    from numdebug import listing
+
+    write(listing.bugs(symptom), None)
+
+
+@cli.command()
+@click.argument("name", metavar="ID")
+def bug(name: str) -> None:
+    """Show the page of one bug."""
+    from numdebug import listing
+
+    write(listing.bug(name), None)
+
+
+@cli.command()
+def probes() -> None:
+    """List the probes and the question that each answers."""
+    from numdebug import listing
+
+    write(listing.probes(), None)
+
+
+@cli.command()
+@click.argument("name")
+@click.argument("target", metavar="PATH[:NAME]")
+@click.argument("args", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS...]")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Stop the program after so long (default 60).")
+def probe(name: str, target: str, args: tuple[str, ...], form: str, timeout: float | None) -> int:
+    """Run a Python file and show the evidence of one probe alone, judged by nobody."""
+    from numdebug import diagnosing, listing
+
+    outcome = diagnosing.diagnose(diagnosing.Request(target, args, probes=(name,), timeout=timeout, only_evidence=True))
+    if form == "json":
+        write(rendered(outcome, "json", True), None)
+    else:
+        write(listing.evidence(outcome.report), None)
+    return outcome.exit_code
+
+
+@cli.group()
+def prompt() -> None:
+    """The prompt for a language model, made offline. Nothing is sent anywhere."""
+
+
+@prompt.command("render")
+@click.argument("report", type=click.Path(path_type=Path), metavar="REPORT.json")
+@click.option("--no-source", is_flag=True, help="Leave source code out: no diffs.")
+def prompt_render(report: Path, no_source: bool) -> None:
+    """Print the prompt that belongs to a JSON report."""
+    from numdebug import prompting
+    from numdebug.report import json
+
+    try:
+        text = report.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as why:
+        raise UserError(f"{report} cannot be read: {getattr(why, 'strerror', None) or why}; make a report with --format json -o {report}.") from None
+    write(prompting.render(json.parse(text), with_source=not no_source), None)
+
+
+@prompt.command("show")
+def prompt_show() -> None:
+    """Print the prompt's template."""
+    from numdebug import prompting
+
+    write(prompting.template(), None)
+
+
+def rendered(outcome: Outcome, form: str, to_terminal: bool, notes: bool = False) -> str:
+    """The report in one of FORMATS."""
+    from numdebug.report import concise, json
+
+    if form == "json":
+        return json.render(outcome.report)
+    if form == "concise":
+        return concise.render(outcome.report)
+    import shutil
+
+    from numdebug.report import terminal
+
+    on_terminal = to_terminal and sys.stdout.isatty()
+    width = min(shutil.get_terminal_size((100, 24)).columns, 140) if on_terminal else 100
+    colour = on_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return terminal.render(outcome.report, outcome.source, width, colour, notes)
+
+
+def write(text: str, file: Path | None) -> None:
+    """To `file`, or to stdout, in UTF-8 where it can be and escaped where it cannot."""
+    if file is not None:
+        file.write_text(text, encoding="utf-8", errors="backslashreplace")
+        return
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    sys.stdout.flush()
+
+
+def progress(text: str) -> None:
+    """Chatter, for a person who watches."""
+    if sys.stderr.isatty():
+        complain(text)
+
+
+def complain(text: str) -> None:
+    """One line on stderr."""
+    print(f"numdebug: {one_line(text)}", file=sys.stderr, flush=True)
+
+
+def main(argv: list[str] | None = None) -> Any:
+    """The console script. Every failure is one sentence and an exit code of the contract."""
+    try:
+        code = cli.main(args=argv, prog_name="numdebug", standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        code = stop.exit_code
+    except click.ClickException as wrong:
+        wrong.show()
+        code = USAGE
+    except UserError as wrong:
+        complain(str(wrong))
+        code = wrong.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        complain("interrupted")
+        code = INTERRUPTED
+    except BrokenPipeError:  # the reader of our stdout has gone, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except Exception as broken:
+        code = OURS
+        where = broken.__traceback__
+        while where is not None and where.tb_next is not None:
+            where = where.tb_next
+        place = f" ({Path(where.tb_frame.f_code.co_filename).name}:{where.tb_lineno})" if where else ""
+        complain(f"an error of its own: {type(broken).__name__}: {broken}{place}; {REPORT_AT}.")
+        if os.environ.get("NUMDEBUG_TRACEBACK"):
+            raise
+    sys.exit(code if isinstance(code, int) else 0)

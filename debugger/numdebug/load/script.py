@@ -1,0 +1,71 @@
+"""Run the user's file as `python FILE` would: its own `__main__`, argv, sys.path and relative imports."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+
+from numdebug.load.source import deepest_relative_import
+
+
+@dataclass(frozen=True)
+class Script:
+    """The user's program, ready to run; `run` again gives a fresh `__main__`."""
+
+    path: Path  # absolute
+    given: str  # argv[0]
+    args: tuple[str, ...] = ()
+    name: str | None = None  # PATH:NAME was asked for: the file is loaded, its `__main__` guard is not entered
+
+    def prepare(self) -> ModuleType:
+        """A new, still empty module for the file, in place as `__main__`; argv and sys.path are set as Python sets them."""
+        package = self._package()
+        module = ModuleType("__main__")
+        module.__file__ = str(self.path)
+        module.__dict__["__builtins__"] = builtins
+        module.__loader__ = SourceFileLoader("__main__", str(self.path))
+        if package is None:
+            module.__spec__ = None
+            module.__package__ = None
+            sys.path[0] = str(self.path.parent)
+        else:  # as `python -m package.module` would: spawned workers find the module by this name
+            parts, root = package
+            spec = ModuleSpec(".".join([*parts, self.path.stem]), module.__loader__, origin=str(self.path))
+            spec.has_location = True
+            module.__spec__ = spec
+            module.__package__ = ".".join(parts)
+            sys.path[0] = str(root)
+        if self.name is not None:
+            module.__name__ = self.path.stem
+            sys.modules.setdefault(self.path.stem, module)
+        sys.modules["__main__"] = module
+        sys.argv[:] = [self.given, *self.args]
+        return module
+
+    def execute(self, module: ModuleType) -> None:
+        """Run the file's code in `module`; what it raises passes through."""
+        code = compile(self.path.read_bytes(), str(self.path), "exec", dont_inherit=True)
+        exec(code, module.__dict__)
+
+    def run(self) -> ModuleType:
+        """Prepare and execute once."""
+        module = self.prepare()
+        self.execute(module)
+        return module
+
+    def _package(self) -> tuple[list[str], Path] | None:
+        """(package names, folder that holds the outermost one) for a file with relative imports, else None."""
+        level = deepest_relative_import(self.path.read_text(encoding="utf-8", errors="replace"))
+        if not level:
+            return None
+        parts: list[str] = []
+        folder = self.path.parent
+        while folder != folder.parent and (len(parts) < level or (folder / "__init__.py").is_file()):
+            parts.insert(0, folder.name)
+            folder = folder.parent
+        return parts, folder
+

@@ -1,0 +1,150 @@
+"""What kind of thing a module-level value is, and the names that people give such things."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from types import FunctionType, ModuleType
+from typing import Any
+
+MODEL = ("model", "net", "network", "module", "nn", "classifier", "regressor", "policy", "actor", "critic", "encoder", "decoder", "layer")
+INPUT = ("inputs", "x", "batch", "input", "X", "data", "xs", "features", "feats", "images", "image", "imgs", "img", "tokens", "input_ids", "ids",
+         "hidden_states", "x_train", "X_train", "train_x", "samples", "sample", "src", "obs", "points", "sequence", "seq", "example", "xb", "inp")
+TARGET = ("targets", "y", "labels", "target", "label", "ys", "Y", "y_train", "train_y", "y_true", "truth", "gt", "tgt", "true", "yb",
+          "ground_truth")
+OPTIMIZER = ("optimizer", "opt", "optim", "optimiser")
+CRITERION = ("criterion", "loss_fn", "loss_func", "loss_function", "loss_f", "lossfn", "objective", "loss", "crit", "compute_loss")
+OUTPUT = ("logits", "pred", "preds", "prediction", "predictions", "output", "outputs", "y_pred", "y_hat", "yhat", "out", "scores", "logit",
+          "estimate", "recon", "reconstruction")
+SCALER = ("scaler", "grad_scaler")
+SCHEDULER = ("scheduler", "sched", "lr_scheduler")
+GROUPS = (MODEL, INPUT, TARGET, OPTIMIZER, CRITERION, SCALER, SCHEDULER)
+
+
+def is_array(value: Any) -> bool:
+    """A tensor or array of any framework (not a class, not a plain number)."""
+    return not isinstance(value, type) and all(hasattr(value, a) for a in ("dtype", "shape", "__array__")) and not is_module(value)
+
+
+def holds_arrays(value: Any, depth: int = 3) -> bool:
+    """An array, or a container that holds nothing but arrays, numbers and such containers, with at least one array."""
+    return is_array(value) or (depth > 0 and any(holds_arrays(v, depth - 1) for v in _members(value)))
+
+
+def arrays(value: Any, name: str = "output", depth: int = 4) -> Iterator[tuple[str, Any]]:
+    """Each array inside `value`, with a readable name."""
+    if is_array(value):
+        yield name, value
+    elif depth and isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from arrays(item, f"{name}[{key!r}]", depth - 1)
+    elif depth and isinstance(value, tuple | list):
+        fields = getattr(value, "_fields", None)
+        for i, item in enumerate(value):
+            yield from arrays(item, f"{name}.{fields[i]}" if fields else f"{name}[{i}]", depth - 1)
+    elif depth and hasattr(value, "__dataclass_fields__") and not isinstance(value, type):
+        for key in value.__dataclass_fields__:
+            yield from arrays(getattr(value, key, None), f"{name}.{key}", depth - 1)
+
+
+def _members(value: Any) -> list[Any]:
+    if isinstance(value, Mapping):
+        return list(value.values())
+    return list(value) if isinstance(value, tuple | list) else []
+
+
+def _torch(path: str) -> Any:
+    """`torch.a.b` where the program has imported torch, else None. numdebug itself never imports it here."""
+    found: Any = sys.modules.get("torch")
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def _is(value: Any, *paths: str) -> bool:
+    return any(isinstance(kind, type) and isinstance(value, kind) for kind in map(_torch, paths))
+
+
+def is_module(value: Any) -> bool:
+    """A torch module of any kind, losses included."""
+    return _is(value, "nn.Module")
+
+
+def is_module_class(value: Any) -> bool:
+    """A class of torch modules."""
+    base = _torch("nn.Module")
+    return isinstance(value, type) and isinstance(base, type) and issubclass(value, base)
+
+
+def is_loss_module(value: Any) -> bool:
+    """A torch module whose call is a loss: a library loss, or one without parameters that is named as a loss."""
+    if not is_module(value):
+        return False
+    return _is(value, "nn.modules.loss._Loss") or (type(value).__name__.lower().endswith("loss") and not any(True for _ in value.parameters()))
+
+
+def is_model(value: Any) -> bool:
+    """A torch module that is no loss."""
+    return is_module(value) and not is_loss_module(value)
+
+
+def is_parameter(value: Any) -> bool:
+    """A tensor that is trained."""
+    return _is(value, "nn.Parameter")
+
+
+def is_optimizer(value: Any) -> bool:
+    """A torch optimizer."""
+    return _is(value, "optim.Optimizer")
+
+
+def is_loader(value: Any) -> bool:
+    """A torch DataLoader."""
+    return _is(value, "utils.data.DataLoader")
+
+
+def may_be_passed(value: Any) -> bool:
+    """Whether a guessed call may be given `value`: arrays, numbers, models, optimizers and their helpers, never paths or open files."""
+    if value is None or isinstance(value, bool | int | float | complex):
+        return True
+    return holds_arrays(value) or is_module(value) or is_optimizer(value) or _is(value, "amp.GradScaler", "optim.lr_scheduler.LRScheduler",
+                                                                                 "Generator", "dtype", "device")
+
+
+def scalar_float(value: Any) -> bool:
+    """One floating-point number in an array: what a loss is."""
+    if not is_array(value) or getattr(value, "size", None) is None:
+        return False
+    count = value.numel() if hasattr(value, "numel") else value.size
+    floating = value.is_floating_point() if hasattr(value, "is_floating_point") else getattr(value.dtype, "kind", "") == "f"
+    return bool(count == 1 and floating)
+
+
+def loss_in(value: Any) -> Any:
+    """The scalar loss that a call returned: itself, or its `loss` entry or field; None where there is none."""
+    if scalar_float(value):
+        return value
+    for inner in (value.get("loss") if isinstance(value, Mapping) else None, getattr(value, "loss", None)):
+        if scalar_float(inner):
+            return inner
+    if isinstance(value, tuple) and value and scalar_float(value[0]) and not is_array(value):
+        return value[0]
+    return None
+
+
+def requires_grad(value: Any) -> bool:
+    """Whether a backward pass can start here."""
+    return bool(getattr(value, "requires_grad", False))
+
+
+def public_values(module: ModuleType) -> dict[str, Any]:
+    """The file's own module-level values in order of definition; imported modules and private names left out."""
+    return {k: v for k, v in vars(module).items() if not k.startswith("_") and not isinstance(v, ModuleType)}
+
+
+def own_functions(module: ModuleType) -> dict[str, FunctionType]:
+    """Functions that the file itself defines."""
+    return {
+        k: v for k, v in public_values(module).items()
+        if isinstance(v, FunctionType) and v.__code__.co_filename == module.__file__ and k == v.__name__
+    }
