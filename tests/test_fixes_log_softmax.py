@@ -169,7 +169,7 @@ class Net(nn.Module):
     def forward(self, x):
         return torch.log_softmax(x, dim=1)
 def loss(p, y):
-    return -(p[torch.arange(len(y)), y]).mean()
+    return -p[torch.arange(len(y)), y].mean()
 net = Net()
 out = loss(net(z), y)
 hits = (net(z).argmax(1) == y).sum()
@@ -284,3 +284,9 @@ def test_jax_is_not_given_torch(tmp_path: Path) -> None:
     code = "import jax.numpy as jnp\nout = (e / e.sum(1, keepdim=True)).log()\n"
     case = Case(tmp_path, code)
     assert case.refused(case.repair("log_softmax", target="(e / e.sum(1, keepdim=True)).log()"))
+
+
+def test_two_logs_of_a_call_that_must_run_once(tmp_path: Path) -> None:
+    case = Case(tmp_path, HEAD + "net = nn.Linear(5, 3)\np = F.softmax(net(z), 1)\na = torch.log(p)\nout = a + p[:, :1].log()\n")
+    repair = case.repair("log_softmax", target=("log", 0), target2=("log", 1), softmax="softmax")
+    assert case.fixed(repair).endswith("logits = net(z)\na = F.log_softmax(logits, 1)\nout = a + F.log_softmax(logits, 1)[:, :1]\n")

@@ -40,6 +40,7 @@ class Job:
         self.sources: dict[Path, Source] = {}
         self.edits: dict[Source, list[tuple[int, int, str]]] = {}
         self.removed: set[ast.stmt] = set()
+        self.kept: set[ast.stmt] = set()  # rewritten, so not to be removed
 
     # -- what the repair says ------------------------------------------------------------------------------------
 
@@ -157,7 +158,7 @@ class Job:
     def drop_unused(self, source: Source, definitions: list[scope.Definition]) -> None:
         """Take away assignments whose name nothing reads any more; keep those that cannot go."""
         for definition in sorted(definitions, key=lambda d: source.span(d.statement), reverse=True):
-            if definition.statement in self.removed or not definition.simple or self._still_used(source, definition):
+            if definition.statement in self.removed | self.kept or not definition.simple or self._still_used(source, definition):
                 continue
             try:
                 self.drop(source, definition.statement)

@@ -10,7 +10,8 @@ from numdebug.fixes.job import Job, form
 from numdebug.fixes.operations import Operation, is_op
 from numdebug.fixes.softmaxes import Softmax, said, softmax
 from numdebug.fixes.source import Refused, Source
-from numdebug.fixes.tracing import Trace, hoisted, inlinable, rebuilt, spliced, trace
+from numdebug.fixes.tracing import Trace, fresh_name, hoisted, inlinable, rebuilt, spliced, trace
+from numdebug.fixes.wording import fit
 
 
 def logs(job: Job, *names: str) -> list[tuple[str, Source, Operation]]:
@@ -39,6 +40,7 @@ def write(job: Job) -> None:
     """Each log in turn; a softmax in another function is changed there, once."""
     found = logs(job, "log")
     idle: list[tuple[Source, scope.Definition]] = []
+    names: dict[ast.expr, str] = {}
     elsewhere: list[tuple[str, Source, Operation, Trace]] = []
     nodes = [op.node for _, _, op in found]
     for role, source, op in found:
@@ -49,7 +51,7 @@ def write(job: Job) -> None:
         inner = softmax(source, way.end)
         if inner is None:
             raise Refused("no softmax")
-        _here(job, source, op, way, inner, nodes)
+        _here(job, source, op, way, inner, nodes, names)
         idle += [(source, d) for d in (*way.hops, *inner.parts)]
     for role, source, op, way in elsewhere:
         if not _through_helper(job, source, role, op, way):
@@ -58,11 +60,12 @@ def write(job: Job) -> None:
         job.drop_unused(source, [d for s, d in idle if s is source])
 
 
-def _here(job: Job, source: Source, log: Operation, way: Trace, inner: Softmax, all_logs: list[ast.Call]) -> None:
+def _here(job: Job, source: Source, log: Operation, way: Trace, inner: Softmax, all_logs: list[ast.Call], names: dict[ast.expr, str]) -> None:
     fits = inlinable(source, way, inner.pieces, log.node)
     kept = any(not only_read_in(source, d, all_logs) for d in way.hops)
     costly = any(isinstance(n, ast.Call | ast.MatMult) for n in ast.walk(inner.logits))
-    if not way.hops or (fits and not (kept and costly) and (not scope.has_effects(inner.logits) or not kept)):
+    again = kept or len(all_logs) > 1
+    if not way.hops or (fits and not (again and costly) and not (again and scope.has_effects(inner.logits))):
         if not fits:
             raise Refused("the logits mean something else at the log")
         job.replace(source, log.node, rebuilt(source, way, said(job, source, inner, "log_softmax", log.node)))
@@ -73,8 +76,29 @@ def _here(job: Job, source: Source, log: Operation, way: Trace, inner: Softmax, 
     others = [p for p in inner.pieces if p is not inner.logits]
     if not inlinable(source, way, others, log.node) or scope.scope_of(source, inner.node) is not scope.scope_of(source, log.node):
         raise Refused("the softmax cannot be repeated at the log")
-    name = hoisted(job, source, inner.logits, ("logits", "scores"))
-    job.replace(source, log.node, rebuilt(source, way, said(job, source, inner, "log_softmax", log.node, name)))
+    if inner.logits not in names:
+        names[inner.logits] = named(job, source, inner.node, inner.logits, way.hops, all_logs)
+    job.replace(source, log.node, rebuilt(source, way, said(job, source, inner, "log_softmax", log.node, names[inner.logits])))
+
+
+def named(
+    job: Job, source: Source, node: ast.expr, logits: ast.expr, hops: list[scope.Definition], all_logs: list[ast.Call]
+) -> str:
+    """A name for the logits, given where the probabilities were: in their place if only the logs read them."""
+    chain = [h.statement for h in hops]
+    places: list[ast.AST] = [*all_logs, *chain]
+    last = hops[-1]
+    idle = all(all(any(source.inside(u, p) for p in places) for u in scope.uses(source, h)) for h in hops)
+    way = trace(source, last.value, lambda n: n is node)
+    statement = last.statement
+    if idle and not way.stopped and not way.hops and all(layer.guard for layer in way.layers):
+        if isinstance(statement, ast.Assign) and len(statement.targets) == 1 and isinstance(statement.targets[0], ast.Name):
+            name = fresh_name(source, ("logits", "scores"))
+            start, end = source.span(statement)
+            job.put(source, start, end, f"{name} = {fit(source.text(logits), 0)}")
+            job.kept.add(statement)
+            return name
+    return hoisted(job, source, logits, ("logits", "scores"))
 
 
 def only_read_in(source: Source, definition: scope.Definition, places: list[ast.Call]) -> bool:
@@ -215,9 +239,23 @@ def change_layer(job: Job, source: Source, what: str, new: str | None, all_logs:
         return layer
     if holder is layer or len(holder.args) < 2 or holder.keywords:
         raise Refused("the layer cannot be taken out")
-    start = source.span(holder.args[-2])[1]
-    job.put(source, start, source.span(layer)[1], "")
+    take_out(job, source, holder.args[-2], layer)
     return layer
+
+
+def take_out(job: Job, source: Source, before: ast.expr, last: ast.expr) -> None:
+    """Remove the last argument of a call, with its line where it has one to itself."""
+    start, end = source.span(last)
+    line = source.offset(last.lineno, 0)
+    following = source.offset((last.end_lineno or 0) + 1, 0) if (last.end_lineno or 0) < source.line_count else len(source.data)
+    after = source.data[end:following].strip()
+    if not source.data[line:start].strip() and (after == b"," or after.startswith(b",") and after[1:].lstrip().startswith(b"#")):
+        job.put(source, line, following, "")
+        return
+    between = source.data[source.span(before)[1] : start]
+    if between.strip() not in (b",", b"),"):
+        raise Refused("something stands between the layers")
+    job.put(source, source.span(before)[1] + len(between.rstrip()) - 1, end, "")
 
 
 __all__ = ["change_layer", "logs", "only_read_in", "outside", "returned", "spliced", "write"]

@@ -53,6 +53,11 @@ class Source:
         found = _LINE_END.search(self.data)
         return found.group().decode() if found else "\n"
 
+    @property
+    def line_count(self) -> int:
+        """The number of line starts."""
+        return len(self._starts)
+
     def offset(self, line: int, column: int) -> int:
         """Byte offset of a 1-based line and 0-based column."""
         if not 1 <= line <= len(self._starts):
