@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from numdebug.fixes import scope, spelling
 from numdebug.fixes.flow import Flow
 from numdebug.fixes.job import Job, form
-from numdebug.fixes.log_of_softmax import change_layer, logs, named, only_read_in, outside, returned
+from numdebug.fixes.log_of_softmax import change_layer, logs, named, only_read_in, outside, readers, returned
 from numdebug.fixes.operations import Operation, constant, is_op, operation
 from numdebug.fixes.softmaxes import constructor_of, node_is_module_call, quotient
 from numdebug.fixes.source import Refused, Source
@@ -61,8 +61,8 @@ def sigmoid(source: Source, node: ast.AST) -> Sigmoid | None:
         top, bottom = ast.Constant(1.0), op.operand
     if top is None or bottom is None:
         return None
-    below = trace(source, bottom, lambda n: _one_plus(source, n) is not None, structure=False)
-    raised = _one_plus(source, below.end) if not below.stopped else None
+    below = trace(source, bottom, lambda n: one_plus(source, n) is not None, structure=False)
+    raised = one_plus(source, below.end) if not below.stopped else None
     if raised is None or any(not layer.guard for layer in below.layers):
         return None
     way = trace(source, raised, lambda n: is_op(source, n, "exp") is not None, structure=False)
@@ -79,7 +79,7 @@ def sigmoid(source: Source, node: ast.AST) -> Sigmoid | None:
     return Sigmoid(node, exp.operand, False, (*parts, *same.hops))
 
 
-def _one_plus(source: Source, node: ast.expr) -> ast.expr | None:
+def one_plus(source: Source, node: ast.expr) -> ast.expr | None:
     """x of `1 + x`."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         for one, other in ((node.left, node.right), (node.right, node.left)):
@@ -141,8 +141,8 @@ def write(job: Job) -> None:
     idle: list[tuple[Source, scope.Definition]] = []
     away: list[tuple[str, Source, Operation, Argument]] = []
     names: dict[ast.expr, str] = {}
-    for role, source, op in found:
-        way = argument(source, op)
+    ways = [argument(source, op) for _, source, op in found]
+    for (role, source, op), way in zip(found, ways, strict=True):
         signs = job.get("sign")
         wanted = signs.get(role) if isinstance(signs, dict) else signs
         if wanted not in (None, way.sign):
@@ -153,7 +153,8 @@ def write(job: Job) -> None:
         inner = sigmoid(source, way.inner.end)
         if inner is None:
             raise Refused("no sigmoid")
-        text = _logits(job, source, op, way, inner, [o.node for _, _, o in found], names)
+        hops = [h for w, f in zip(ways, found, strict=True) if f[1] is source for h in w.hops]
+        text = _logits(job, source, op, way, inner, readers(source, nodes, hops), names)
         job.replace(source, op.node, way.rebuilt(source, _call(job, source, op.node, text, (way.sign == "-") != inner.negated)))
         idle += [(source, d) for d in (*way.hops, *inner.parts)]
     if away:
@@ -173,21 +174,21 @@ def _call(job: Job, source: Source, at: ast.AST, logits: str, negative: bool) ->
 
 
 def _logits(
-    job: Job, source: Source, log: Operation, way: Argument, inner: Sigmoid, all_logs: list[ast.Call], names: dict[ast.expr, str]
+    job: Job, source: Source, log: Operation, way: Argument, inner: Sigmoid, places: list[ast.AST], names: dict[ast.expr, str]
 ) -> str:
     ways = [way.outer, way.inner] if way.outer is not way.inner else [way.inner]
     if any(not inlinable(source, w, [], log.node) for w in ways):
         raise Refused("the indexing means something else at the log")
     if inner.logits in names:
         return names[inner.logits]
-    kept = any(not only_read_in(source, d, all_logs) for d in way.hops) or len(all_logs) > 1
+    kept = any(not only_read_in(source, d, places) for d in way.hops) or len(job.targets()) > 1
     costly = any(isinstance(n, ast.Call | ast.MatMult) for n in ast.walk(inner.logits))
     fits = inlinable(source, way.inner, [inner.logits], log.node)
     if fits and (not way.hops or not (kept and costly)):
         return source.text(inner.logits)
     if not way.hops or scope.scope_of(source, inner.node) is not scope.scope_of(source, log.node):
         raise Refused("the logits mean something else at the log")
-    names[inner.logits] = named(job, source, inner.node, inner.logits, way.hops, all_logs)
+    names[inner.logits] = named(job, source, inner.node, inner.logits, way.hops, places)
     return names[inner.logits]
 
 

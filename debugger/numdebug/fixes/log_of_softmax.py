@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
 from numdebug.fixes import scope, spelling
 from numdebug.fixes.flow import Flow, holders
@@ -43,15 +44,16 @@ def write(job: Job) -> None:
     names: dict[ast.expr, str] = {}
     elsewhere: list[tuple[str, Source, Operation, Trace]] = []
     nodes = [op.node for _, _, op in found]
-    for role, source, op in found:
-        way = trace(source, op.operand, lambda n, s=source: softmax(s, n) is not None)  # type: ignore[misc]
+    ways = [trace(source, op.operand, lambda n, s=source: softmax(s, n) is not None) for _, source, op in found]  # type: ignore[misc]
+    for (role, source, op), way in zip(found, ways, strict=True):
         if way.stopped:
             elsewhere.append((role, source, op, way))
             continue
         inner = softmax(source, way.end)
         if inner is None:
             raise Refused("no softmax")
-        _here(job, source, op, way, inner, nodes, names)
+        hops = [h for w, f in zip(ways, found, strict=True) if f[1] is source for h in w.hops]
+        _here(job, source, op, way, inner, readers(source, nodes, hops), names)
         idle += [(source, d) for d in (*way.hops, *inner.parts)]
     for role, source, op, way in elsewhere:
         if not _through_helper(job, source, role, op, way):
@@ -60,35 +62,46 @@ def write(job: Job) -> None:
         job.drop_unused(source, [d for s, d in idle if s is source])
 
 
-def _here(job: Job, source: Source, log: Operation, way: Trace, inner: Softmax, all_logs: list[ast.Call], names: dict[ast.expr, str]) -> None:
+def _here(job: Job, source: Source, log: Operation, way: Trace, inner: Softmax, places: list[ast.AST], names: dict[ast.expr, str]) -> None:
     fits = inlinable(source, way, inner.pieces, log.node)
-    kept = any(not only_read_in(source, d, all_logs) for d in way.hops)
+    kept = any(not only_read_in(source, d, places) for d in way.hops)
     costly = any(isinstance(n, ast.Call | ast.MatMult) for n in ast.walk(inner.logits))
-    again = kept or len(all_logs) > 1
+    again = kept or len(job.targets()) > 1
     if not way.hops or (fits and not (again and costly) and not (again and scope.has_effects(inner.logits))):
         if not fits:
             raise Refused("the logits mean something else at the log")
         job.replace(source, log.node, rebuilt(source, way, said(job, source, inner, "log_softmax", log.node)))
         return
-    if len(way.hops) == 1 and not kept and len(all_logs) == 1:
+    if len(way.hops) == 1 and not kept and len(job.targets()) == 1:
         _in_place(job, source, log, way, said(job, source, inner, "log_softmax", inner.node))
         return
     others = [p for p in inner.pieces if p is not inner.logits]
     if not inlinable(source, way, others, log.node) or scope.scope_of(source, inner.node) is not scope.scope_of(source, log.node):
         raise Refused("the softmax cannot be repeated at the log")
     if inner.logits not in names:
-        names[inner.logits] = named(job, source, inner.node, inner.logits, way.hops, all_logs)
+        names[inner.logits] = named(job, source, inner.node, inner.logits, way.hops, places)
     job.replace(source, log.node, rebuilt(source, way, said(job, source, inner, "log_softmax", log.node, names[inner.logits])))
 
 
+def readers(source: Source, all_logs: Sequence[ast.expr], hops: list[scope.Definition]) -> list[ast.AST]:
+    """The logs, and the assignments on the way to them where those will all go."""
+    places: list[ast.AST] = [*all_logs, *(h.statement for h in hops)]
+    try:
+        for hop in hops:
+            source.lines_of(hop.statement)
+    except Refused:
+        return list(all_logs)
+    if all(h.simple and only_read_in(source, h, places) for h in hops):
+        return places
+    return list(all_logs)
+
+
 def named(
-    job: Job, source: Source, node: ast.expr, logits: ast.expr, hops: list[scope.Definition], all_logs: list[ast.Call]
+    job: Job, source: Source, node: ast.expr, logits: ast.expr, hops: list[scope.Definition], places: list[ast.AST]
 ) -> str:
     """A name for the logits, given where the probabilities were: in their place if only the logs read them."""
-    chain = [h.statement for h in hops]
-    places: list[ast.AST] = [*all_logs, *chain]
     last = hops[-1]
-    idle = all(all(any(source.inside(u, p) for p in places) for u in scope.uses(source, h)) for h in hops)
+    idle = all(only_read_in(source, h, places) for h in hops)
     way = trace(source, last.value, lambda n: n is node)
     statement = last.statement
     if idle and not way.stopped and not way.hops and all(layer.guard for layer in way.layers):
@@ -101,7 +114,7 @@ def named(
     return hoisted(job, source, logits, ("logits", "scores"))
 
 
-def only_read_in(source: Source, definition: scope.Definition, places: list[ast.Call]) -> bool:
+def only_read_in(source: Source, definition: scope.Definition, places: Sequence[ast.AST]) -> bool:
     """Whether a name is read nowhere but in these expressions."""
     return all(any(source.inside(use, place) for place in places) for use in scope.uses(source, definition))
 

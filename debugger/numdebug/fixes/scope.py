@@ -148,12 +148,16 @@ def reaching(source: Source, use: ast.expr) -> Definition | None:
     here = source.span(use)[0]
     statement = source.statement(use)
     before = [n for n in found if source.span(n)[0] < here and not source.inside(n, statement)]
-    if any(source.inside(n, statement) and n is not use for n in found if not isinstance(n, ast.arg)):
-        targets = statement.targets if isinstance(statement, ast.Assign) else []
-        if not isinstance(statement, ast.Assign) or not all(
-            any(source.inside(n, t) for t in targets) for n in found if source.inside(n, statement)
-        ):
-            return None
+    targets: list[ast.expr] = []
+    if isinstance(statement, ast.Assign):
+        targets = statement.targets
+    elif isinstance(statement, ast.AugAssign | ast.AnnAssign):
+        targets = [statement.target]
+    own_stores = [n for n in found if not isinstance(n, ast.arg) and source.inside(n, statement)]
+    if isinstance(statement, ast.For | ast.AsyncFor) and not source.inside(use, statement.iter):
+        own_stores = []
+    if any(not any(source.inside(n, t) for t in targets) for n in own_stores):
+        return None
     if not before:
         return None
     nearest = max(before, key=lambda n: source.span(n)[0])

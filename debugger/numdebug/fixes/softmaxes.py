@@ -17,11 +17,12 @@ from numdebug.fixes.wording import ATOM, LOOSE, fit
 class Softmax:
     """exp(logits) / sum of exp(logits) over `dim`; `parts` are the assignments that only serve the hand-written form."""
 
-    node: ast.expr
+    node: ast.expr | ast.AugAssign
     logits: ast.expr
     dim: ast.expr | None
     library: Operation | None = None
     parts: tuple[scope.Definition, ...] = ()
+    exp: ast.expr | None = None
     constructor: ast.Call | None = None
 
     @property
@@ -43,7 +44,7 @@ def softmax(source: Source, node: ast.AST) -> Softmax | None:
         made = constructor_of(source, node, "torch.nn.Softmax")
         if made is not None and len(node.args) == 1:
             dim = next((k.value for k in made.keywords if k.arg == "dim"), made.args[0] if made.args else None)
-            return None if dim is None else Softmax(node, node.args[0], dim, None, (), made)
+            return None if dim is None else Softmax(node, node.args[0], dim, constructor=made)
     return by_hand(source, node)
 
 
@@ -67,16 +68,16 @@ def constructor_of(source: Source, call: ast.Call, what: str) -> ast.Call | None
 def by_hand(source: Source, node: ast.AST) -> Softmax | None:
     """`e / e.sum(dim, keepdim=True)`, with or without a shift by the maximum and an eps in the divisor."""
     top, bottom = quotient(source, node)
-    if top is None or bottom is None or not isinstance(node, ast.expr):
+    if top is None or bottom is None or not isinstance(node, ast.expr | ast.AugAssign):
         return None
     raised = trace(source, top, lambda n: is_op(source, n, "exp") is not None, structure=False)
     if raised.stopped or raised.layers:
         return None
     exp = operation(source, raised.end)
-    total = trace(source, bottom, lambda n: is_op(source, n, "sum") is not None or _builtin_sum(source, n))
+    total = trace(source, bottom, lambda n: is_op(source, n, "sum") is not None or builtin_sum(source, n))
     if total.stopped or exp is None:
         return None
-    if isinstance(total.end, ast.Call) and _builtin_sum(source, total.end):
+    if isinstance(total.end, ast.Call) and builtin_sum(source, total.end):
         summed, dim = total.end.args[0], ast.Constant(0)
         kept = True
     else:
@@ -96,24 +97,27 @@ def by_hand(source: Source, node: ast.AST) -> Softmax | None:
         return None
     logits, shift = unshifted(source, exp.operand)
     parts = (*raised.hops, *again.hops, *total.hops, *shift)
-    return Softmax(node, logits, dim, None, tuple({d.statement: d for d in reversed(parts)}.values()))
+    return Softmax(node, logits, dim, None, tuple({d.statement: d for d in reversed(parts)}.values()), raised.end)
 
 
 def quotient(source: Source, node: ast.AST) -> tuple[ast.expr | None, ast.expr | None]:
     """Numerator and denominator of a division."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
         return node.left, node.right
-    if isinstance(node, ast.Call):
-        op = is_op(source, node, "div")
-        if op is not None and op.rest:
-            return op.operand, op.rest[0]
-        op = is_op(source, node, "mul")
-        if op is not None:
-            return None, None
+    if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div):
+        return node.target, node.value
+    op = is_op(source, node, "div")
+    if op is not None and op.rest and not op.node.keywords and not in_place(op):
+        return op.operand, op.rest[0]
     return None, None
 
 
-def _builtin_sum(source: Source, node: ast.AST) -> bool:
+def in_place(op: Operation) -> bool:
+    """Whether a method changes its array: `x.div_(s)`."""
+    return op.method and isinstance(op.node.func, ast.Attribute) and op.node.func.attr.endswith("_")
+
+
+def builtin_sum(source: Source, node: ast.AST) -> bool:
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "sum" and len(node.args) == 1):
         return False
     return scope.home(source, node, "sum") is None and not isinstance(node.args[0], ast.GeneratorExp)
