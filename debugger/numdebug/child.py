@@ -19,6 +19,7 @@ from types import ModuleType, TracebackType
 from typing import Any
 
 from numdebug.deadline import Deadline
+from numdebug.errors import UserError
 from numdebug.journal import Journal
 from numdebug.load import guess, inputs
 from numdebug.load.script import Script
@@ -79,6 +80,7 @@ def observe(spec: Spec, journal: Journal) -> Deadline:
     describe_environment(journal)
     try:
         watcher.finish()
+        journal.add("observed", ops=watcher.ops, backward=watcher.saw_backward)
         from numdebug import pipeline
 
         pipeline.analyse(watcher, journal, options)
@@ -100,6 +102,14 @@ class Runner:
     def run(self, spec: Spec) -> None:
         """The program itself, then its uncalled `main()`, then guessed calls: each only if nothing was seen before it."""
         module = self.script.prepare()
+        try:
+            self._run(module, spec)
+        finally:
+            self.journal.add("seen", forward=bool(self.watcher.saw_forward), backward=bool(self.watcher.saw_backward))
+            if not self._seen():
+                self.journal.add("unrun", models=guess.models(module))
+
+    def _run(self, module: ModuleType, spec: Spec) -> None:
         if not self._guarded(lambda: self.script.execute(module)):
             return
         if spec.name is None and self._seen():
@@ -137,6 +147,10 @@ class Runner:
                 self.journal.add("guessed", text=text)
             for text, why in attempts.failed:
                 self.journal.add("note", text=f"tried {text}: it raised {type(why).__name__}: {_short(str(why))}")
+            if attempts.failed and not attempts.called:
+                text, why = attempts.failed[0]
+                reason = f"{type(why).__name__}: {_short(str(why))}"
+                self.journal.add("unusable", text=f"{text} cannot be called with what there is ({reason}); describe fitting inputs with --input")
 
     def _announce(self, text: str) -> None:
         print(f"numdebug: the program runs no forward or backward pass itself; calling {text}", file=sys.stderr, flush=True)
@@ -154,10 +168,14 @@ class Runner:
         except SystemExit as why:
             self.deadline.running = False
             status = why.code if isinstance(why.code, int) else 0 if why.code is None else 1
-            if status and isinstance(why.code, str):
+            message = "" if why.code is None or isinstance(why.code, int) else _short(str(why.code))
+            if message:
                 print(why.code, file=sys.stderr)
-            self.journal.add("ended", how="exit", status=status)
+            self.journal.add("ended", how="exit", status=status, message=message)
             return status == 0
+        except UserError as why:
+            self.deadline.running = False
+            self.journal.add("unusable", text=str(why))
         except BaseException as why:
             self.deadline.running = False
             self._raised(why)

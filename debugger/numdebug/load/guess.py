@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, Protocol
 
+from numdebug.errors import UserError
 from numdebug.load import arguments, values
 from numdebug.load.arguments import Call, Names
 
@@ -53,7 +54,11 @@ def try_calls(
     functions = values.own_functions(module)
     names = Names(values.public_values(module), functions, given)
     plans = named_plans(module, name, names, watcher) if name else all_plans(module, names, watcher)
+    tried: set[str] = set()
     for plan in plans:
+        if plan.text in tried:
+            continue
+        tried.add(plan.text)
         announce(plan.text)
         try:
             more = plan.run()
@@ -74,6 +79,13 @@ def looks_like_a_wrong_guess(why: Exception) -> bool:
         return True
     words = ("shape", "size", "dimension", "dtype", "expected", "mat1", "unpack", "channels", "broadcast", "same type", "must match")
     return isinstance(why, RuntimeError | ValueError | AssertionError) and any(w in str(why).lower() for w in words)
+
+
+def models(module: ModuleType) -> list[str]:
+    """Names of the models and model classes that the file defines."""
+    own = values.public_values(module)
+    classes = [n for n, x in own.items() if values.is_module_class(x) and getattr(x, "__module__", None) == module.__name__]
+    return [n for n, x in own.items() if values.is_model(x)] + classes
 
 
 def all_plans(module: ModuleType, names: Names, watcher: Watcher) -> Iterator[Plan]:
@@ -102,6 +114,8 @@ def named_plans(module: ModuleType, name: str, names: Names, watcher: Watcher) -
     """Plans for PATH:NAME, whatever its name suggests."""
     target: Any = module
     for part in name.split("."):
+        if not hasattr(target, part):
+            raise UserError(f"the program has no {name} once it has run; it defines {', '.join(values.public_values(module)) or 'nothing'}")
         target = getattr(target, part)
     if values.is_module(target):
         yield from model_plans(name, target, names, watcher)

@@ -53,6 +53,8 @@ def read(argument: str) -> Source:
         raise UserError(f"{given} is a notebook; export it first: jupyter nbconvert --to script {given}")
     text = _decode(given, raw)
     _parse(given, text)
+    if name is not None:
+        _check_name(given, text, name)
     return Source(given, path.resolve(), text, name)
 
 
@@ -76,6 +78,22 @@ def _parse(given: str, text: str) -> None:
         raise UserError(f"{given}:{why.lineno}:{why.offset or 1} is not valid Python, {why.msg}{shown}; mend that line first.") from None
     except (ValueError, RecursionError, MemoryError) as why:
         raise UserError(f"{given} cannot be compiled: {why}.") from None
+
+
+def _check_name(given: str, text: str, name: str) -> None:
+    """Complain about PATH:NAME where nothing in the file could ever bind NAME."""
+    bound: dict[str, None] = {}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            bound[node.name] = None
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            bound[node.id] = None
+        elif isinstance(node, ast.alias):
+            if node.name == "*":
+                return
+            bound[(node.asname or node.name).split(".")[0]] = None
+    if name.split(".")[0] not in bound and "globals()" not in text:
+        raise UserError(f"{given} defines no {name}; it defines {', '.join(bound) or 'nothing'}.")
 
 
 def _example(folder: Path) -> str:

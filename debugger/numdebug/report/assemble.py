@@ -17,6 +17,7 @@ from numdebug.report.verdict import Fate
 from numdebug.running import Ending
 
 ENDED = "the program ended"
+FAILED = ("raised", "hung", "killed", "left", "exit")  # endings that are never clean
 
 
 class Reader:
@@ -112,11 +113,17 @@ def fate_of(journal: Reader, ending: Ending) -> Fate:
     elif not journal.has("end") and ending.status is not None:
         notes.append(f"the analysis ended early ({verdict.status_words(ending.status)}); this report holds what was found until then")
     if how == "exit":
-        why = f"the program called sys.exit({status})" if status else ENDED
+        message = f" with the message {last['message']!r}" if last.get("message") else f"({status})"
+        why = f"the program called sys.exit{message}" if status else ENDED
         how = "exit" if status else "returned"
-    if how in ("raised", "hung", "killed", "left", "exit") and ending.tail.strip():
-        notes.append("the program's last output: " + ending.tail.strip()[-2000:])
-    return Fate(how, why, raised, bool(failure), tuple(notes))
+    if how in FAILED and ending.tail.strip():
+        notes.append("the program's last output:\n" + ending.tail.strip())
+    ops = journal.merged("observed").get("ops") or len(journal.all("step"))
+    passes, models = journal.merged("seen"), journal.merged("unrun").get("models", [])
+    unusable = str(journal.merged("unusable").get("text", ""))
+    whole = how in ("returned", "stopped") and not models  # a program of plain array operations
+    seen = bool(ops) and not unusable and (not passes or passes.get("forward") or passes.get("backward") or whole)
+    return Fate(how, why, raised, bool(failure), bool(seen), tuple(models), unusable, tuple(notes))
 
 
 def _last_line(text: str) -> str:
@@ -132,7 +139,7 @@ def exit_code(report: Report, fate: Fate) -> int:
         return FOUND
     if fate.ours:
         return OURS
-    if fate.how in ("raised", "hung", "killed", "left", "exit") or not report.program.observed.ops:
+    if fate.how in FAILED or not fate.seen:
         return NOTHING_SEEN
     return 0
 

@@ -19,6 +19,7 @@ MARGIN = 4  # spaces before everything that belongs to a diagnosis
 AROUND = 2  # source lines shown before and after
 LONGEST_SPAN = 6  # lines of a multi-line expression that are shown
 MOST_NUMBERS = 6
+LAST_OUTPUT = 8  # lines of what a failed program printed last
 WIDEST_LABEL = 24  # longer labels do not push the rest of their text to the right
 
 Source = Callable[[str], str | None]
@@ -33,7 +34,8 @@ def render(report: Report, source: Source, width: int = 100, colour: bool = Fals
     )
     page = Page(console)
     shown = [d for d in report.diagnoses if notes or d.severity != "note"]
-    page.line(f"{report.program.path}: ", report.verdict.rstrip(".") + ".", style=COLOURS[shown[0].severity] if shown else "bold")
+    label = "" if report.verdict.startswith(report.program.path) else f"{report.program.path}: "
+    page.line(label, report.verdict.rstrip(".") + ".", style=COLOURS[shown[0].severity] if shown else "bold")
     for number, diagnosis in enumerate(shown, 1):
         page.gap()
         _diagnosis(page, diagnosis, f"{number}/{len(shown)} " if len(shown) > 1 else "", report.evidence, source)
@@ -156,7 +158,7 @@ def _footer(page: Page, report: Report, hidden: int) -> None:
         if "\n" in note:
             head, *rest = visible(note).split("\n")
             page.line("note: ", head)
-            for line in rest:
+            for line in rest[-LAST_OUTPUT:]:
                 page.raw(line, indent=2, style="dim")
         else:
             page.line("note: ", one_line(note))

@@ -22,6 +22,9 @@ class Fate:
     why: str = ""
     raised: dict[str, Any] | None = None
     ours: bool = False  # numdebug itself failed
+    seen: bool = True  # a forward or backward pass, or, in a program without a model, any operation
+    models: tuple[str, ...] = ()  # what could have been called, had there been inputs
+    unusable: str = ""  # why what the user named cannot be run
     notes: tuple[str, ...] = ()
 
 
@@ -32,7 +35,7 @@ def sentence(report: Report, fate: Fate) -> str:
         return f"{counts(found)}: {headline(found[0])}."
     observed = report.program.observed
     name = report.program.path
-    if not observed.ops:
+    if not fate.seen:
         return nothing_seen(name, fate)
     text = f"nothing found in {seen(observed)}"
     if fate.ours:
@@ -87,7 +90,7 @@ def nothing_seen(name: str, fate: Fate) -> str:
         if missing:
             top = str(missing).split(".")[0]
             return f"{name} needs the module {missing}, which is not installed here; install it with: pip install {PACKAGES.get(top, top)}"
-        return f"{raised_words(name, fate.raised)} before a forward or backward pass was seen; mend that first"
+        return raised_words(name, fate.raised, " before a forward or backward pass was seen; mend that first")
     if fate.ours:
         return f"{name} could not be observed, because numdebug met an error of its own"
     if fate.how == "stopped":
@@ -97,23 +100,32 @@ def nothing_seen(name: str, fate: Fate) -> str:
     if fate.how == "interrupted":
         return f"{name} was interrupted before a forward or backward pass was seen"
     if fate.how == "exit":
-        return f"{name} ended before a forward or backward pass was seen: {fate.why}; arguments for it go after `--`"
+        hint = "; arguments for it go after `--`" if fate.why.endswith("(2)") else ""
+        return f"{name} ended before a forward or backward pass was seen: {fate.why}{hint}"
     if fate.how in ("killed", "left"):
         return f"{name} ended before a forward or backward pass was seen: {fate.why}"
+    if fate.unusable:
+        return f"{name} ran, but {fate.unusable}"
+    if fate.models:
+        model = fate.models[0]
+        return (
+            f"{name} ran to its end without a forward or a backward pass: it defines {model} but nothing that {model} can be called with; "
+            f"describe an input: numdebug diagnose {name}:{model} --input 'x=float32[8,3,32,32]'"
+        )
     return (
         f"{name} ran to its end without a forward or a backward pass, and no function in it can be called with what the file defines; "
         f"say what to run: numdebug diagnose {name}:NAME --input 'x=float32[8,3,32,32]'"
     )
 
 
-def raised_words(name: str, raised: dict[str, Any]) -> str:
-    """`model.py raised ValueError at line 12: bad shape`."""
+def raised_words(name: str, raised: dict[str, Any], more: str = "") -> str:
+    """`model.py raised ValueError at line 12: bad shape`; `more` stands before the program's own words."""
     site = raised.get("site")
     where = ""
     if site:
         where = f" at line {site['line']}" if name.endswith(site["file"]) else f" at {site['file']}:{site['line']}"
     message = f": {raised['message']}" if raised.get("message") else ""
-    return f"{name} raised {raised['type']}{where}{message}"
+    return f"{name} raised {raised['type']}{where}{more}{message}"
 
 
 def signal_words(number: int) -> str:

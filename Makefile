@@ -1,0 +1,20 @@
+# For contributors. `make setup` once, then the others; PYTHON names another interpreter.
+PYTHON ?= .venv/bin/python
+
+.PHONY: setup lint test bench optest
+
+setup:
+	python3 -m venv .venv && .venv/bin/pip install -c tests/constraints.txt -e '.[all,test]'
+
+lint:
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m mypy
+
+test:
+	$(PYTHON) -m pytest
+
+bench:
+	$(PYTHON) benchmarks/bench.py
+
+optest:
+	$(PYTHON) -m pytest tests/test_transparent.py --all-operators

@@ -1,0 +1,5 @@
+while True:
+    try:
+        sum(range(1000))
+    except BaseException:
+        pass
