@@ -37,8 +37,8 @@ SOFTMAX = {
         "e = z.exp()\ns = e.sum(-1, keepdim=True)\nprint(s.shape)\nout = torch.softmax(z, dim=-1)\n",
     ),
     "augmented": (
-        "e = torch.exp(z / 2)\ne /= e.sum(1, keepdim=True)\nout = e\n",
-        "e = torch.softmax(z / 2, dim=1)\nout = e\n",
+        "e = torch.exp(z * 2)\ne /= e.sum(1, keepdim=True)\nout = e\n",
+        "e = torch.softmax(z * 2, dim=1)\nout = e\n",
     ),
     "the same name": (
         "def f(x):\n    x = torch.exp(x)\n    return x / x.sum(dim=1, keepdim=True)\nout = f(z)\n",

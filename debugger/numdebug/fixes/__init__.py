@@ -31,7 +31,7 @@ def write_diff(repair: Repair, folder: Path) -> str | None:
 
 def build(repair: Repair, folder: Path) -> str:
     """As `write_diff`, but says why not."""
-    from numdebug.fixes import exponentials, log_of_sigmoid, log_of_softmax  # noqa: F401  (writers register themselves)
+    from numdebug.fixes import arguments, branches, exponentials, log_of_sigmoid, log_of_softmax, settings  # noqa: F401  (writers register themselves)
 
     writer = FORMS.get(repair.form)
     if writer is None:

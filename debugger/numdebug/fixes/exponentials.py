@@ -11,7 +11,7 @@ from numdebug.fixes.log_of_sigmoid import one_plus
 from numdebug.fixes.operations import Operation, constant, is_number, is_op, operation
 from numdebug.fixes.softmaxes import Softmax, by_hand, builtin_sum, quotient, said
 from numdebug.fixes.source import Refused, Source
-from numdebug.fixes.tracing import Trace, hoisted, inlinable, rebuilt, trace
+from numdebug.fixes.tracing import Trace, hoisted, inlinable, named_before, rebuilt, trace
 from numdebug.fixes.wording import ATOM, LOOSE, SUM, fit
 
 _MASKS = ("mask", "keep", "valid", "weight", "hot", "not_self", "eye")
@@ -22,7 +22,7 @@ def write_softmax(job: Job) -> None:
     """The quotient becomes torch.softmax; where that cannot be said, the maximum is subtracted inside exp."""
     for role in job.targets():
         try:
-            source, node = job.find(role, (ast.BinOp, ast.Call, ast.AugAssign), lambda n, r=role: _quotient(job, r, n))  # type: ignore[misc, arg-type]
+            source, node = job.find(role, (ast.BinOp, ast.Call, ast.AugAssign), lambda n, r=role: _quotient(job, r, n))  # type: ignore[misc]
         except Refused:
             _shift(job, role, None)
             continue
@@ -89,13 +89,7 @@ def _shift(job: Job, role: str, node: ast.AST | None) -> None:
     x = op.operand
     if isinstance(x, ast.BinOp) and is_op(source, x.right, "max", "amax") is not None:
         raise Refused("the maximum is subtracted already")
-    name = source.text(x) if simple(x) else hoisted(job, source, x, ("logits", "scores"))
-    if simple(x):
-        job.replace(source, x, f"{name} - {name}.amax(dim={text}, keepdim=True)")
-        return
-    edits = job.edits[source]
-    start, end = source.span(x)
-    job.edits[source] = [e for e in edits if not (e[0] <= start and end <= e[1] and e[2].strip("()") == name)]
+    name = source.text(x) if simple(x) else named_before(job, source, x, ("logits", "scores"))
     job.replace(source, x, f"{name} - {name}.amax(dim={text}, keepdim=True)")
 
 

@@ -73,7 +73,7 @@ class Flow:
                 if node in parent.args and not any(isinstance(a, ast.Starred) for a in parent.args):
                     function = self._function(parent.func)
                     if function is not None:
-                        yield from self._passed(function, parent.args.index(node))  # type: ignore[arg-type]
+                        yield from self._passed(function, parent.args.index(node))
                         return
             case ast.Attribute(value=value) if value is node and index is None:
                 call = source.parent(parent)

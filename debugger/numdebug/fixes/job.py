@@ -84,7 +84,7 @@ class Job:
             self.sources[path] = Source(path, path.relative_to(self.folder).as_posix())
         return self.sources[path]
 
-    def find(self, role: str, kinds: type[Node], accept: Callable[[Node], bool] = lambda _: True) -> tuple[Source, Node]:
+    def find(self, role: str, kinds: type[Node] | tuple[type[Node], ...], accept: Callable[[Node], bool] = lambda _: True) -> tuple[Source, Node]:
         """The node of a role: the one at its span, else the only acceptable one below it, else the only one on its line."""
         site = self.repair.sites[role]
         source = self.source(site)
@@ -171,8 +171,7 @@ class Job:
             at = source.span(use)
             if not any(start <= at[0] and at[1] <= end for start, end in spans):
                 return True
-        last = definition.name.rpartition(".")[2]
-        return any(re.search(rf"\b{re.escape(last)}\b", text) for _, _, text in self.edits.get(source, []))
+        return any(_reads(text, definition.name.rpartition(".")[2]) for _, _, text in self.edits.get(source, []))
 
     # -- the result ----------------------------------------------------------------------------------------------
 
@@ -182,6 +181,18 @@ class Job:
         if not parts:
             raise Refused("nothing to change")
         return "".join(parts)
+
+
+def _reads(text: str, name: str) -> bool:
+    """Whether text that is put into the file may read a name."""
+    try:
+        tree = ast.parse(text.strip())
+    except SyntaxError:
+        return re.search(rf"\b{re.escape(name)}\b", text) is not None
+    return any(
+        isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) or isinstance(n, ast.Attribute) and n.attr == name
+        for n in ast.walk(tree)
+    )
 
 
 def _single(text: str) -> bool:

@@ -101,8 +101,8 @@ def negation(node: ast.expr) -> tuple[ast.expr, bool]:
 def complement(source: Source, node: ast.expr) -> ast.expr | None:
     """p of `1 - p`, also of `1 + eps - p` and `-p + 1`."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
-        one = constant(source, node.left)
-        return node.right if one is not None and abs(one - 1.0) <= SMALL else None
+        left = constant(source, node.left)
+        return node.right if left is not None and abs(left - 1.0) <= SMALL else None
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         for one, other in ((node.left, node.right), (node.right, node.left)):
             value = constant(source, one)

@@ -79,7 +79,7 @@ def _here(job: Job, source: Source, log: Operation, way: Trace, inner: Softmax, 
     if not inlinable(source, way, others, log.node) or scope.scope_of(source, inner.node) is not scope.scope_of(source, log.node):
         raise Refused("the softmax cannot be repeated at the log")
     if inner.logits not in names:
-        names[inner.logits] = named(job, source, inner.node, inner.logits, way.hops, places)
+        names[inner.logits] = named(job, source, inner.expression, inner.logits, way.hops, places)
     job.replace(source, log.node, rebuilt(source, way, said(job, source, inner, "log_softmax", log.node, names[inner.logits])))
 
 
@@ -176,7 +176,7 @@ def _in_its_function(job: Job, source: Source, role: str, log: Operation, way: T
     if inner is None or inner.constructor is not None:
         change_layer(job, source, "torch.nn.Softmax", "LogSoftmax", list(all_logs), inner.constructor if inner else None)
     else:
-        start = returned(job, source, inner.node, said(job, source, inner, "log_softmax", inner.node))
+        start = returned(job, source, inner.expression, said(job, source, inner, "log_softmax", inner.node))
         Flow(source, list(all_logs)).only_feeds(start)
         job.drop_unused(source, list(inner.parts))
     if any(way.hops) and any(layer.guard and source.inside(layer.node, way.hops[0].value) for layer in way.layers):

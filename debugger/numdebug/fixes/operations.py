@@ -79,8 +79,8 @@ def constant(source: Source, node: ast.expr | None) -> float | None:
         case ast.Constant(value=int() | float() as value):
             return float(value)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            value = constant(source, operand)
-            return None if value is None else -value
+            inner = constant(source, operand)
+            return None if inner is None else -inner
         case ast.BinOp(left=left, op=op, right=right):
             a, b = constant(source, left), constant(source, right)
             if a is None or b is None:
@@ -96,8 +96,7 @@ def constant(source: Source, node: ast.expr | None) -> float | None:
                     case ast.Div():
                         return a / b
                     case ast.Pow():
-                        result = a**b
-                        return result if isinstance(result, float) else None
+                        return _real(a**b)
             except (ArithmeticError, ValueError):
                 return None
             return None
@@ -113,6 +112,10 @@ def constant(source: Source, node: ast.expr | None) -> float | None:
             if _tiny_name(attr) or attr in {"tiny", "eps", "smallest_normal"}:
                 return 1e-8
     return None
+
+
+def _real(value: object) -> float | None:
+    return value if isinstance(value, float) else None
 
 
 def _tiny_name(name: str) -> bool:

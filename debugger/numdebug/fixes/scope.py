@@ -256,7 +256,7 @@ def _overwritten(source: Source, definition: Definition, use: ast.Name) -> bool:
     """Whether the name is certainly bound again between the assignment and a use."""
     end, here = source.span(definition.statement)[1], source.span(use)[0]
     for node in bindings(scope_of(source, use), use.id):
-        if isinstance(node, ast.arg) or isinstance(source.parents.get(node), ast.AugAssign):
+        if isinstance(node, ast.arg):
             continue
         statement = source.statement(node)
         if end <= source.span(node)[0] < here and not source.inside(use, statement) and dominates(source, statement, use):

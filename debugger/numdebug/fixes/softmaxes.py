@@ -26,6 +26,13 @@ class Softmax:
     constructor: ast.Call | None = None
 
     @property
+    def expression(self) -> ast.expr:
+        """The node, where it is an expression and no augmented assignment."""
+        if isinstance(self.node, ast.AugAssign):
+            raise Refused("a statement, not an expression")
+        return self.node
+
+    @property
     def pieces(self) -> list[ast.expr]:
         """What a rewrite writes again."""
         dim = [] if self.dim is None or self.constructor is not None else [self.dim]

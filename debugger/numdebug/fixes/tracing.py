@@ -170,7 +170,14 @@ def fresh_name(source: Source, wanted: tuple[str, ...]) -> str:
 
 
 def hoisted(job: Job, source: Source, node: ast.expr, wanted: tuple[str, ...]) -> str:
-    """Give an expression a name of its own, on a line before its statement; the name."""
+    """Give an expression a name of its own, on a line before its statement, and read that; the name."""
+    name = named_before(job, source, node, wanted)
+    job.replace(source, node, name)
+    return name
+
+
+def named_before(job: Job, source: Source, node: ast.expr, wanted: tuple[str, ...]) -> str:
+    """Give an expression a name of its own, on a line before its statement, where it is left as it is; the name."""
     statement = source.statement(node)
     if not isinstance(statement, ast.Assign | ast.AnnAssign | ast.Return | ast.Expr):
         raise Refused("no line to name the expression on")
@@ -182,5 +189,4 @@ def hoisted(job: Job, source: Source, node: ast.expr, wanted: tuple[str, ...]) -
     name = fresh_name(source, wanted)
     text = source.text(node)
     job.before(source, statement, f"{name} = {fit(text, 0)}")
-    job.replace(source, node, name)
     return name

@@ -110,4 +110,8 @@ def number(value: float) -> str:
     if "e" in text:
         mantissa, exponent = text.split("e")
         return f"{mantissa}e{int(exponent)}"
+    short = f"{value:.0e}"
+    if abs(value) < 1e-3 and value and float(short) == value:  # 1e-4 rather than 0.0001
+        mantissa, exponent = short.split("e")
+        return f"{mantissa}e{int(exponent)}"
     return text if "." in text else f"{text}.0"
