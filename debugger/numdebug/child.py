@@ -13,7 +13,7 @@ import platform
 import sys
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
@@ -23,6 +23,7 @@ from numdebug.errors import UserError
 from numdebug.journal import Journal
 from numdebug.load import guess, inputs
 from numdebug.load.script import Script
+from numdebug.patching import patched
 from numdebug.load.source import never_mentioned_outside_functions
 
 FRAMEWORKS = ("torch", "jax", "keras", "tensorflow", "mxnet")
@@ -221,11 +222,16 @@ def run_again(script: Script, deadline: Deadline, timeout: float | None, journal
     from numdebug import observe as observing
 
     folder = script.path.parent
+    if "diff" in options:
+        script = replace(script, text=patched(options["diff"], folder).get(script.path))
+        words = "a second time with a repair applied"
+    else:
+        words = "a second time to record the step that went wrong"
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if name != "__main__" and file and Path(file).is_relative_to(folder) and not name.startswith("numdebug"):
             del sys.modules[name]
-    print("numdebug: running the program a second time to record the step that went wrong", file=sys.stderr, flush=True)
+    print(f"numdebug: running the program {words}", file=sys.stderr, flush=True)
     watcher = observing.watch(folder=folder, journal=journal, options=options)
     deadline.arm(timeout, watcher.expire)
     journal.add("stage", name="again")

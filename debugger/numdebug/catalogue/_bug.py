@@ -1,0 +1,32 @@
+"""What a catalogue entry is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from numdebug.report.model import Repair, Severity
+from numdebug.rules import Condition, Found
+
+
+@dataclass(frozen=True)
+class Bug:
+    """One root cause. `broken` and `fixed` are whole programs by framework; in `broken` the culprit's line ends with `# here`."""
+
+    id: str
+    title: str
+    family: Literal["range", "gradient", "training", "precision", "difference"]
+    when: Condition
+    because: Callable[[Found], str]
+    fix: str
+    repair: Callable[[Sequence[Found]], Repair | None] | None = None
+    severity: Severity = "error"
+    symptoms: tuple[str, ...] = ()
+    broken: dict[str, str] = field(default_factory=dict)
+    fixed: dict[str, str] = field(default_factory=dict)
+    page: str = ""
+
+    def documented(self, page: str) -> Bug:
+        """With its module's docstring as the page that users read."""
+        return replace(self, page=page.strip() + "\n")

@@ -1,0 +1,77 @@
+"""Phrases and repairs that several entries share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from numdebug.evidence import Evidence
+from numdebug.formats import FORMATS
+from numdebug.recording import Site
+from numdebug.report.model import Repair
+from numdebug.rules import Found
+
+
+def number(value: Any, digits: int = 3) -> str:
+    """A measured number in short form."""
+    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
+
+
+def share(e: Evidence) -> str:
+    """3 of 640 elements."""
+    return f"{e['non_finite']} of {e['size']} elements"
+
+
+def limit_of_exp(dtype: str | None) -> str:
+    """float32 overflows above 88.7"""
+    known = FORMATS.get(dtype or "")
+    return f"{dtype} overflows above {known.exp_limit:.1f}" if known else "the format overflows"
+
+
+def reaches(e: Evidence) -> str:
+    """... and reaches the loss"""
+    return f"and it reaches {e['reaches']}"
+
+
+def with_kind(hit: Found, kind: str) -> Evidence | None:
+    """The evidence of one kind among those that matched."""
+    return next((e for e in hit if e.kind == kind), None)
+
+
+def several(hits: Sequence[Found], kind: str) -> list[Evidence]:
+    """Every evidence of one kind, each once, in order."""
+    return list({e.id: e for hit in hits for e in hit if e.kind == kind}.values())
+
+
+def repair_forms(form: str, summary: str, evidences: Sequence[Evidence], **numbers: Any) -> Repair | None:
+    """A rewrite of one or more naive forms on a line: target, target2, ... each with its own parts."""
+    if not evidences:
+        return None
+    sites: dict[str, Site] = {}
+    ops: dict[str, int] = {}
+    gathered: dict[str, Any] = {}
+    for index, e in enumerate(evidences):
+        mark = "" if index == 0 else str(index + 1)
+        sites.update({role + mark: site for role, site in e.sites.items()})
+        ops.update({role + mark: op for role, op in e.ops.items()})
+        gathered.update({name + mark: value for name, value in e.facts.get("numbers", {}).items()})
+        gathered["chain" + mark] = e.facts.get("chain", [])
+        gathered["guards" + mark] = e.facts.get("guards", [])
+    gathered["only_feeds_log"] = all(e.facts.get("only_feeds_log", False) for e in evidences)
+    return Repair(form, "rewrite", summary, sites, ops, {**gathered, **numbers})
+
+
+def repair_ops(
+    form: str, summary: str, hits: Sequence[Found], kind: Literal["rewrite", "setting", "data", "none"] = "rewrite", **numbers: Any
+) -> Repair:
+    """A rewrite of the culprit operations themselves."""
+    sites: dict[str, Site] = {}
+    ops: dict[str, int] = {}
+    heads = list({hit[0].id: hit[0] for hit in hits}.values())
+    for index, e in enumerate(heads):
+        mark = "" if index == 0 else str(index + 1)
+        sites.update({role + mark: site for role, site in e.sites.items()})
+        ops.update({role + mark: op for role, op in e.ops.items()})
+        if "culprit" in e.ops:
+            ops["target" + mark] = e.ops["culprit"]
+    return Repair(form, kind, summary, sites, ops, numbers)

@@ -1,0 +1,39 @@
+"""eigenvectors differentiated at repeated eigenvalues
+
+What happens
+    The derivative of an eigenvector holds 1 / (λi - λj). Equal eigenvalues (an identity matrix, a symmetric start) make it inf or NaN.
+Why it matters
+    The forward pass is right, the first gradient is NaN, and the next step dies inside the decomposition with a misleading error.
+How we know
+    The gradient was born in the derivative of eigh or svd, and the smallest gap between its eigenvalues is (nearly) 0.
+Not this
+    Eigenvalues alone: their derivative is finite.
+Fix
+    Break the ties with a small, distinct diagonal, or use a form that needs no eigenvectors.
+Read on
+    PyTorch's documentation of torch.linalg.eigh (warning on the gradient).
+"""
+
+from __future__ import annotations
+
+from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._words import number, repair_ops
+from numdebug.rules import Found, seen
+
+
+def _because(hit: Found) -> str:
+    e = hit[0]
+    gap = f" (smallest gap {number(e['smallest_gap'])})" if e["smallest_gap"] is not None else ""
+    return f"{e['op']} has repeated values{gap}, and the derivative of its vectors divides by their difference"
+
+
+bug = Bug(
+    id="degenerate-eigen-gradient",
+    title="eigenvectors differentiated at repeated eigenvalues",
+    family="gradient",
+    when=seen("singular-derivative", eigen=True),
+    because=_because,
+    fix="break the ties, or use a form that needs no eigenvectors",
+    repair=lambda hits: repair_ops("break_ties", "break the ties with a small, distinct diagonal", hits, eps=1e-2),
+    symptoms=("gradient is NaN, loss is fine",),
+)

@@ -1,0 +1,66 @@
+"""a divisor that can be 0
+
+What happens
+    x / 0 is inf and 0 / 0 is NaN. The divisor is a norm, a count, a range or a standard deviation that is 0 for this input; the
+    standard deviation of a single sample is 0 / 0 inside one operation.
+Why it matters
+    One empty class, one constant feature or one zero vector makes the whole batch NaN.
+How we know
+    A division was given exact zeros as its divisor, and what it made reaches the loss, a gradient or an output.
+Not this
+    A softmax by hand whose exponentials all underflowed; a divisor whose epsilon the format cannot hold (`ineffective-epsilon`);
+    a quotient that a where() drops while only the gradient is poisoned (`where-gradient-trap`).
+Fix
+    Add an epsilon that the format holds, clamp the divisor from below, or treat the empty case by itself.
+Read on
+    PyTorch's documentation of torch.nn.functional.normalize (its eps).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._limits import divisor_floor
+from numdebug.catalogue._words import reaches, repair_ops
+from numdebug.report.model import Repair
+from numdebug.rules import Found, birth, form, seen
+
+_FROM = {
+    "norm": "the norm of a zero vector", "std": "the standard deviation of a constant", "var": "the variance of a constant", "count": "a count of 0",
+    "sum": "a sum that is 0", "data": "a 0 in the data", "sub": "a difference that is exactly 0", "mean": "a mean that is 0", "masked": "a 0 that a mask made",
+}  # fmt: skip
+
+
+def _because(hit: Found) -> str:
+    b = hit[0]
+    if b["born"] == "one sample":
+        return f"the {b['op']} of a single sample is 0 / 0 (n - 1 is 0), {reaches(b)}"
+    if b["born"] == "empty":
+        return f"the mean of nothing is 0 / 0, {reaches(b)}"
+    return f"the divisor is {_FROM.get(b['zero_from'], 'exactly 0')} ({b['born']}), {reaches(b)}"
+
+
+def _repair(hits: Sequence[Found]) -> Repair:
+    head = hits[0][0]
+    if head["born"] == "one sample":
+        return repair_ops("correction0", "divide by n, not by n - 1", hits, eps=divisor_floor(head["dtype"]))
+    mode = "clamp" if head["zero_from"] in ("norm", "std", "var", "count", "sum", "cut off", "masked") else "where"
+    return repair_ops("guard_divisor", "keep the divisor away from 0", hits, mode=mode, eps=divisor_floor(head["dtype"]))
+
+
+bug = Bug(
+    id="division-by-zero",
+    title="a divisor that is 0",
+    family="range",
+    when=birth(born=("x/0", "0/0", "one sample", "empty"), forward_finite=False, optimizer=False)
+    & ~birth(op=("log", "log2", "log10", "log1p", "xlogy", "exp"))
+    & ~form("softmax", "log-of-sigmoid")
+    & ~birth(zero_from=("epsilon", "cast underflow", "product underflow"))
+    & ~birth(zero_dtype="float16", zero_from=("underflow", "exp", "mul", "div", "square"))
+    & ~seen("singular-derivative", dropped=True),
+    because=_because,
+    fix="add an epsilon, clamp the divisor, or treat the empty case by itself",
+    repair=_repair,
+    symptoms=("loss becomes NaN",),
+)

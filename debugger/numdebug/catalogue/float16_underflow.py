@@ -1,0 +1,55 @@
+"""values or gradients flushed to zero in float16
+
+What happens
+    float16 rounds to 0 below 2.98e-8. Small gradients, variances and probabilities are exactly 0.
+Why it matters
+    Early layers stop learning without any NaN or warning; a flushed variance divides by zero.
+How we know
+    The step was run again with the float16 operations in float32: gradient entries that are 0 only because of the format were
+    counted. Or a zero that divides, or meets a log, was made by a float16 operation from non-zero numbers.
+Not this
+    Gradients that are 0 in float32 as well (dead units, a frozen layer); a loss that is scaled already.
+Fix
+    Dynamic loss scaling (GradScaler), or bfloat16; for a single value, compute it in float32.
+Read on
+    Micikevicius et al.: Mixed precision training, ICLR 2018.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._words import number, reaches, repair_ops
+from numdebug.report.model import Repair
+from numdebug.rules import Above, Found, birth, seen
+
+# A tenth of the gradient entries: the design asks a loss scale to keep 99.9 %, and a single layer's dead units in float16 stay below this.
+LOST = 0.1
+
+
+def _because(hit: Found) -> str:
+    b = hit[0]
+    if b.kind == "flushed-gradients":
+        return f"{b['share']:.0%} of the gradient entries are 0 only because of float16 ({b['worst_share']:.0%} in {b['worst']}), which rounds to 0 below 3e-8"
+    return f"a float16 operation rounded to exactly 0 what is not 0, {b['born']} follows, {reaches(b)}"
+
+
+def _repair(hits: Sequence[Found]) -> Repair:
+    if hits[0][0].kind == "flushed-gradients":
+        return repair_ops("bfloat16_autocast", "scale the loss with a GradScaler, or use bfloat16 autocast", hits, kind="setting")
+    return repair_ops("float32", "compute it in float32", hits)
+
+
+bug = Bug(
+    id="float16-underflow",
+    title="flushed to zero in float16",
+    family="range",
+    when=seen("flushed-gradients", share=Above(LOST))
+    | birth(zero_from="cast underflow")
+    | birth(zero_dtype="float16", zero_from=("underflow", "exp", "mul", "div", "square", "product underflow")),
+    because=_because,
+    fix="scale the loss (GradScaler), use bfloat16, or compute the value in float32",
+    repair=_repair,
+    symptoms=("accuracy below the published one", "gradient norm exactly 0", "diverges after switching to float16"),
+)

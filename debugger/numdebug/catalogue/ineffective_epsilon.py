@@ -1,0 +1,52 @@
+"""an epsilon that is 0 in the format, or absorbed by what it is added to
+
+What happens
+    1e-8 is 0 in float16, and 1 + 1e-10 is 1 in float32: the guard is in the source and not in the arithmetic.
+Why it matters
+    Everyone who reads the line believes it safe. An optimizer's eps of 1e-8 on float16 weights makes them NaN in one step.
+How we know
+    The zero that divides, or meets a log, comes from an addition of (or a clamp to) a small constant that left it 0.
+Not this
+    An epsilon that the format holds, with a zero from elsewhere.
+Fix
+    An epsilon that survives: 1e-4 in float16 (its smallest normal is 6.1e-5), or float32 for the guarded expression.
+Read on
+    google-deepmind/optax issue 1754 (Adam's eps in float16).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._words import number, reaches, repair_ops
+from numdebug.report.model import Repair
+from numdebug.rules import Found, birth, form, seen
+
+
+def _because(hit: Found) -> str:
+    b = hit[0]
+    if b["optimizer"]:
+        return f"the optimizer's eps is 0 in {b['dtype']} (numbers below 3e-8 round to 0), so its update divides by 0, {reaches(b)}"
+    return f"an epsilon of {number(b['epsilon'])} leaves the argument at exactly 0 in {b['zero_dtype']}, {reaches(b)}"
+
+
+def _repair(hits: Sequence[Found]) -> Repair:
+    if hits[0][0]["optimizer"]:
+        made = next((e.sites["optimizer"] for hit in hits for e in hit if "optimizer" in e.sites), None)
+        repair = repair_ops("optimizer_eps", "give the optimizer an eps that float16 holds, or keep float32 weights", hits, kind="setting", eps=1e-4)
+        return Repair(repair.form, repair.kind, repair.summary, {**repair.sites, **({"target": made} if made else {})}, repair.ops, repair.numbers)
+    return repair_ops("epsilon", "use an epsilon that the format holds", hits, eps=1e-4 if hits[0][0]["zero_dtype"] == "float16" else 1e-6)
+
+
+bug = Bug(
+    id="ineffective-epsilon",
+    title="an epsilon that the format cannot hold",
+    family="range",
+    when=(birth(zero_from="epsilon") & ~form("log-of-sigmoid", "log-of-softmax", "softmax"))
+    | (birth(optimizer=True, dtype="float16", born=("x/0", "0/0", "inf/inf", "overflow")) & seen("optimizer")),
+    because=_because,
+    fix="use an epsilon that the format holds",
+    repair=_repair,
+    symptoms=("loss becomes NaN", "diverges after switching to float16"),
+)

@@ -1,0 +1,49 @@
+"""a loss that is inf by definition for this target
+
+What happens
+    A CTC target that does not fit into its input has probability 0; a target class that was masked with -inf has log-probability -inf.
+Why it matters
+    The arithmetic is right and the loss is inf all the same: the data and the mask contradict each other.
+How we know
+    The loss function returned inf for finite inputs that allow no path, or picked an entry that was masked on purpose.
+Not this
+    A log-probability that is -inf because a softmax underflowed.
+Fix
+    Drop such targets, or let the loss ignore them (zero_infinity=True, ignore_index).
+Read on
+    Graves et al.: Connectionist temporal classification, ICML 2006.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._words import reaches, repair_ops
+from numdebug.report.model import Repair
+from numdebug.rules import Found, birth, seen
+
+
+def _because(hit: Found) -> str:
+    b = hit[0]
+    if b["op"] == "ctc_loss":
+        return f"a target does not fit into its input (with a blank between repeats), so its probability is 0, {reaches(b)}"
+    return f"a target was masked with -inf on purpose, so its log-probability is -inf, {reaches(b)}"
+
+
+def _repair(hits: Sequence[Found]) -> Repair:
+    if hits[0][0]["op"] == "ctc_loss":
+        return repair_ops("zero_infinity", "let the loss ignore targets that do not fit", hits, kind="rewrite")
+    return repair_ops("none", "drop targets that the mask forbids", hits, kind="none")
+
+
+bug = Bug(
+    id="infeasible-loss",
+    title="a loss that is inf by definition",
+    family="range",
+    when=birth(op="ctc_loss") | seen("nonfinite-birth", deliberate=True, sink="loss", picked=True),
+    because=_because,
+    fix="drop the target, or let the loss ignore it",
+    repair=_repair,
+    symptoms=("loss is inf",),
+)

@@ -1,0 +1,41 @@
+"""integer arithmetic that wraps around
+
+What happens
+    3 - 5 is 254 in uint8; 70000 * 70000 wraps in int32; a float above 255 cast to uint8 keeps its low byte.
+Why it matters
+    Nothing is NaN: image differences, counts and products are simply wrong, and so is everything computed from them.
+How we know
+    The operation was computed again in arithmetic wide enough; elements differ, and they go on into floating point.
+Not this
+    Hashing and random number generation, where a wrapped value goes on into a remainder or a bit operation.
+Fix
+    Convert to int64 or a float type before the arithmetic; clamp before a narrowing cast.
+Read on
+    NumPy's user guide on overflow of fixed-size integers.
+"""
+
+from __future__ import annotations
+
+from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._words import number, repair_ops
+from numdebug.rules import Found, seen
+
+
+def _because(hit: Found) -> str:
+    e = hit[0]
+    return (
+        f"{e['wrapped']} of {e['size']} results do not fit {e['dtype']} (exact values from {number(e['lowest_exact'], 6)} "
+        f"to {number(e['highest_exact'], 6)}) and wrapped around before they became floats"
+    )
+
+
+bug = Bug(
+    id="integer-overflow",
+    title="integer arithmetic wrapped around",
+    family="range",
+    when=seen("integer-wrap"),
+    because=_because,
+    fix="convert to int64 or a float type before the arithmetic",
+    repair=lambda hits: repair_ops("widen_integer", "widen before the arithmetic", hits),
+    symptoms=("wrong numbers without NaN",),
+)

@@ -1,0 +1,48 @@
+"""updates that overshoot: the loss grows by a factor each step
+
+What happens
+    Above 2 / λmax of the Hessian each step lands farther out than it started. The loss grows by a constant factor, passes the end of
+    the format and becomes inf, then NaN.
+Why it matters
+    The line where inf appears is innocent: any format would overflow a few steps later.
+How we know
+    The loss had been growing for several steps before the failure, no line's repair cures it, and the run again at a lower rate does not grow.
+Not this
+    A single bad batch; a loss that is noisy; a naive formula that fails on logits which training is right to grow.
+Fix
+    A lower rate, inputs on a common scale, warm-up, or clipping by norm.
+Read on
+    LeCun, Bottou, Orr, Müller: Efficient BackProp (1998), section 4.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._words import number, repair_ops
+from numdebug.report.model import Repair
+from numdebug.rules import Above, Found, seen
+
+
+def _because(hit: Found) -> str:
+    e = hit[0]
+    rate = f" at learning rate {number(e['learning_rate'])}" if e["learning_rate"] is not None else ""
+    return f"the loss grew {number(e['factor'])}x a step over the last {e['growing_steps']} steps, from {number(e['lowest_loss'])} to {number(e['highest_loss'])}{rate}"
+
+
+def _repair(hits: Sequence[Found]) -> Repair:
+    return repair_ops("learning_rate", "lower the learning rate, or put the inputs on a common scale", hits, kind="setting", factor=0.1)
+
+
+bug = Bug(
+    id="learning-rate-divergence",
+    title="the learning rate is too high: the loss grows step by step",
+    family="training",
+    # Two growing steps and a tenfold loss make it a suspect; the run at a lower rate decides.
+    when=seen("loss-history", failed=True, growing_steps=Above(1), growth=Above(10)),
+    because=_because,
+    fix="lower the learning rate",
+    repair=_repair,
+    symptoms=("loss becomes NaN", "loss grows"),
+)

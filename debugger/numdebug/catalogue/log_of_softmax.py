@@ -1,0 +1,42 @@
+"""log of a softmax probability that underflowed to 0
+
+What happens
+    In float32 a probability is exactly 0 when its logit lies 104 below the largest (88 in JAX on CPU, 18 in float16). log(0) is -inf.
+Why it matters
+    The loss is inf, or NaN through 0 * -inf, and the gradient is NaN even where the loss is still finite.
+How we know
+    The log was given a 0 that a softmax made, and what it returned (or its derivative) reaches the loss or a gradient.
+Not this
+    A probability clamped to a number that the format holds before the log; the log of a sigmoid (`log-of-sigmoid`).
+Fix
+    log_softmax of the logits, or a loss that takes logits (cross_entropy).
+Read on
+    PyTorch's documentation of torch.nn.functional.log_softmax; JAX's of jax.nn.log_softmax.
+"""
+
+from __future__ import annotations
+
+from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._words import number, reaches, repair_forms, several
+from numdebug.rules import Found, birth, form
+
+
+def _because(hit: Found) -> str:
+    b, f = hit[0], hit[1]
+    gap = ""
+    if isinstance(f["largest_argument"], float) and isinstance(f["smallest_argument"], float):
+        gap = f" (logits from {number(f['smallest_argument'], 4)} to {number(f['largest_argument'], 4)})"
+    what = "log(0) is -inf" if b["phase"] == "forward" else "the derivative of log at 0 is not finite"
+    return f"softmax gave exactly 0{gap}, and {what}, {reaches(b)}"
+
+
+bug = Bug(
+    id="log-of-softmax",
+    title="log of a softmax probability that underflowed to 0",
+    family="range",
+    when=birth(op=("log", "log2", "log10", "xlogy")) & form("log-of-softmax"),
+    because=_because,
+    fix="take log_softmax of the logits",
+    repair=lambda hits: repair_forms("log_softmax", "take log_softmax of the logits", several(hits, "naive-form")),
+    symptoms=("loss becomes NaN", "loss is inf"),
+)

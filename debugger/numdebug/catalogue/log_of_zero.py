@@ -1,0 +1,48 @@
+"""log of a quantity that can be 0
+
+What happens
+    log(0) is -inf, its derivative is inf, and 0 * log(0), as in an entropy or a KL divergence, is NaN.
+Why it matters
+    One empty bin, one pruned probability or one dead unit is enough to lose the loss.
+How we know
+    The log was given exact zeros that no softmax, sigmoid, product or vanished epsilon explains, and it reaches what is consumed.
+Not this
+    log of a softmax or sigmoid, of a running product, or of x + eps with an eps that the format cannot hold: they have their own entries.
+    A -inf that was written on purpose and that a softmax turns into 0.
+Fix
+    xlogy(p, p) for p * log p; clamp the argument to the smallest normal number of its format; or compute the log directly.
+Read on
+    PyTorch's documentation of torch.xlogy and torch.special.entr.
+"""
+
+from __future__ import annotations
+
+from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._words import reaches, repair_ops
+from numdebug.rules import Found, birth, form, seen
+
+_FROM = {
+    "data": "zeros in the data", "cut off": "zeros that a ReLU or clamp made", "masked": "zeros that a mask made", "exp": "an exponential that underflowed",
+    "sum": "a sum that is 0", "count": "a count of 0", "sub": "an exact cancellation", "rsub": "an exact cancellation",
+}  # fmt: skip
+
+
+def _because(hit: Found) -> str:
+    b = hit[0]
+    return f"{b['op']} was given {_FROM.get(b['zero_from'], 'exact zeros')}, log(0) is -inf, {reaches(b)}"
+
+
+bug = Bug(
+    id="log-of-zero",
+    title="log of a quantity that can be 0",
+    family="range",
+    when=birth(op=("log", "log2", "log10", "log1p", "xlogy"), born=("log of zero", "0/0", "x/0", "0*inf"))
+    & ~form("log-of-softmax", "log-of-sigmoid", "logsumexp", "log-of-product")
+    & ~birth(zero_from=("epsilon", "cast underflow", "product underflow"))
+    & ~birth(zero_dtype="float16", zero_from=("underflow", "exp", "mul", "div"))
+    & ~seen("singular-derivative", dropped=True),
+    because=_because,
+    fix="keep the argument above 0, or use xlogy for p * log p",
+    repair=lambda hits: repair_ops("clamp_argument", "keep the argument above 0", hits, lo="tiny"),
+    symptoms=("loss becomes NaN", "loss is inf"),
+)

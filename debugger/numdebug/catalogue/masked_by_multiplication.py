@@ -1,0 +1,39 @@
+"""a mask applied by multiplication after the value was already inf or NaN
+
+What happens
+    0 * inf is NaN and inf - inf is NaN: multiplying by a 0/1 mask cannot remove what is not finite.
+Why it matters
+    Padding, which nobody looks at, decides whether the loss is a number.
+How we know
+    A product of a mask (only zeros and ones) with an infinity made the NaN that reaches the loss, or a mask times -inf did.
+Not this
+    A one-hot target times the log of a softmax (`log-of-softmax`): there the log is at fault. p * log(p) (`log-of-zero`).
+Fix
+    where(mask, x, 0) or masked_fill instead of the product, with an argument that is safe where the mask is 0.
+Read on
+    The JAX FAQ on gradients that contain NaN where using where.
+"""
+
+from __future__ import annotations
+
+from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._words import reaches, repair_ops
+from numdebug.rules import Found, birth, form
+
+
+def _because(hit: Found) -> str:
+    b = hit[0]
+    return f"a mask entry of 0 times an infinity is NaN ({b['born']}), {reaches(b)}"
+
+
+bug = Bug(
+    id="masked-by-multiplication",
+    title="a mask multiplied onto a value that is not finite",
+    family="range",
+    when=(birth(op="mul", born="0*inf", mask=("left", "right")) | birth(op="mul", born="0*inf", **{"from": "finite"}) | birth(op=("sub", "add"), born="inf-inf"))
+    & ~form("log-of-softmax", "log-of-sigmoid", "softmax", "logsumexp"),
+    because=_because,
+    fix="use where or masked_fill instead of the product",
+    repair=lambda hits: repair_ops("masked_fill", "use where instead of the product", hits, mask_side=hits[0][0]["mask"] or "left"),
+    symptoms=("loss becomes NaN",),
+)

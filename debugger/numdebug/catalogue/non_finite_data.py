@@ -1,0 +1,41 @@
+"""NaN or inf in the inputs, targets or weights as loaded
+
+What happens
+    An empty field, a failed sensor or a 0 / 0 in preprocessing is NaN in the data; the batch that draws the row has a NaN loss.
+Why it matters
+    It looks like a training problem: another seed moves the step, a lower rate does not help.
+How we know
+    The NaN or inf that reaches the loss was in the array before the step's first operation.
+Not this
+    -inf in a mask that softmax turns into 0; missing values that the program handles (nanmean, where).
+Fix
+    Drop or fill the rows when loading, and check np.isfinite(array).all() once.
+Read on
+    NumPy's documentation of genfromtxt (missing values become NaN).
+"""
+
+from __future__ import annotations
+
+from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._words import repair_ops
+from numdebug.rules import Found, seen
+
+
+def _because(hit: Found) -> str:
+    e = hit[0]
+    what = f"{e['nan']} NaN" if e["nan"] else f"{e['inf']} inf"
+    rows = f" (rows {', '.join(map(str, e['rows'][:3]))})" if e["rows"] else ""
+    name = f" in {e['name']}" if e["name"] else " in an array that the step reads"
+    return f"{what} of {e['size']} elements{name}{rows}, there before any operation, and it reaches {e['reaches']}"
+
+
+bug = Bug(
+    id="non-finite-data",
+    title="NaN or inf in the data as loaded",
+    family="training",
+    when=seen("non-finite-input", role=("input", "constant", "buffer", "parameter"), meant=False),
+    because=_because,
+    fix="drop or fill rows with missing values when loading",
+    repair=lambda hits: repair_ops("drop_rows", "drop the rows that are not finite", hits, kind="data", array="torch", value=hits[0][0]["value"]),
+    symptoms=("loss becomes NaN",),
+)

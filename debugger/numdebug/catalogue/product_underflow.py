@@ -1,0 +1,50 @@
+"""a product of many probabilities that underflows
+
+What happens
+    The product of 100 probabilities of 0.3 is 5e-53, which is 0 in float32. Its log is -inf, and dividing by it gives NaN.
+Why it matters
+    Sequence likelihoods, forward algorithms and transmittances fail as soon as the sequence is long enough.
+How we know
+    A product of non-zero factors is exactly 0, and a log or a division of it reaches what is consumed.
+Not this
+    A product with a factor that is 0 already (`log-of-zero`).
+Fix
+    Add logs instead of multiplying: sum(log p), cumsum(log p), or rescale at every step.
+Read on
+    Rabiner: A tutorial on hidden Markov models, Proc. IEEE 77 (1989), section V.A (scaling).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._words import reaches, repair_forms, repair_ops, several
+from numdebug.report.model import Repair
+from numdebug.rules import Found, birth, form
+
+
+def _because(hit: Found) -> str:
+    b = hit[0]
+    what = "log(0) is -inf" if b["op"] in ("log", "log2", "log10") else "it divides"
+    return f"a product of non-zero factors underflowed to exactly 0 in {b['dtype']}, and {what}, {reaches(b)}"
+
+
+def _repair(hits: Sequence[Found]) -> Repair | None:
+    forms = several(hits, "naive-form")
+    if forms:
+        return repair_forms("log_space_product", "add the logs instead of multiplying", forms)
+    return repair_ops("none", "stay in log space", hits, kind="none")
+
+
+bug = Bug(
+    id="product-underflow",
+    title="a running product underflowed to 0",
+    family="range",
+    when=(birth(op=("log", "log2", "log10")) & form("log-of-product"))
+    | (birth(zero_from="product underflow") & ~birth(zero_dtype="float16") & ~form("log-of-product", "log-of-sigmoid", "log-of-softmax")),
+    because=_because,
+    fix="add logs instead of multiplying probabilities",
+    repair=_repair,
+    symptoms=("loss is inf", "loss becomes NaN"),
+)

@@ -1,0 +1,51 @@
+"""an infinite derivative at a point that is reached
+
+What happens
+    sqrt(0), the hand-written norm of a zero vector, x ** 0.5 at 0, acos(1): the value is fine, the derivative is inf, and inf * 0 is NaN.
+Why it matters
+    It happens on the best predictions: identical points, exact matches, perfect alignment.
+How we know
+    The forward result is finite, and the gradient was born in this operation's derivative, evaluated exactly at its edge.
+Not this
+    The same inside a branch that where() drops (`where-gradient-trap`); a forward result that is already non-finite.
+Fix
+    An epsilon inside the root, a clamp a few ulp inside the edge, or a form that is smooth there (atan2, the library's norm).
+Read on
+    PyTorch issue 8069 (acos at the edge of its domain).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._limits import edge_margin, under_root
+from numdebug.catalogue._words import number, repair_ops
+from numdebug.report.model import Repair
+from numdebug.rules import Found, form, seen
+
+
+def _because(hit: Found) -> str:
+    e = hit[0]
+    at = f" at {number(e['edge'])} ({e['at_edge']} elements)" if e["edge"] is not None else ""
+    return f"the derivative of {e['op']}{at} is infinite, so the gradient is not finite although the loss is"
+
+
+def _repair(hits: Sequence[Found]) -> Repair:
+    head = hits[0][0]
+    if head["op"] in ("acos", "asin", "atanh", "erfinv"):
+        margin = edge_margin("float32")
+        return repair_ops("clamp_argument", f"keep the argument of {head['op']} a few ulp inside its domain", hits, lo=-1.0 + margin, hi=1.0 - margin)
+    return repair_ops("add_epsilon", f"add an epsilon inside {head['op']}", hits, eps=under_root("float32"))
+
+
+bug = Bug(
+    id="singular-gradient",
+    title="an infinite derivative at a point that is reached",
+    family="gradient",
+    when=seen("singular-derivative", dropped=False, forward_finite=True, eigen=False) & ~form("log-of-softmax", "log-of-sigmoid", "softplus", "softmax", "logsumexp"),
+    because=_because,
+    fix="an epsilon inside the root, or a clamp inside the edge",
+    repair=_repair,
+    symptoms=("gradient is NaN, loss is fine",),
+)

@@ -1,0 +1,38 @@
+"""log(1 + exp(x)) by hand
+
+What happens
+    exp(x) is inf for x above 88.72 in float32 (11.09 in float16), although the right answer is x itself.
+Why it matters
+    The value is inf and its gradient NaN (inf / inf), from an input that is not even unusual.
+How we know
+    The exp inside log(1 + exp(x)) or log1p(exp(x)) overflowed, and the result or its gradient is consumed.
+Not this
+    log1p(exp(-abs(x))) + max(x, 0), which cannot overflow.
+Fix
+    softplus(x), logaddexp(x, 0).
+Read on
+    Maechler: Accurately computing log(1 - exp(-|a|)), vignette of the R package Rmpfr.
+"""
+
+from __future__ import annotations
+
+from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._words import limit_of_exp, number, reaches, repair_forms, several
+from numdebug.rules import Found, birth, form
+
+
+def _because(hit: Found) -> str:
+    b, f = hit[0], hit[1]
+    return f"exp of values up to {number(f['largest_argument'], 4)} is inf ({limit_of_exp(b['dtype'])}), {reaches(b)}"
+
+
+bug = Bug(
+    id="softplus-overflow",
+    title="log(1 + exp(x)) by hand",
+    family="range",
+    when=birth(op=("exp", "log", "log1p", "add", "expm1")) & form("softplus"),
+    because=_because,
+    fix="use the library's softplus",
+    repair=lambda hits: repair_forms("softplus", "use the library's softplus", several(hits, "naive-form")),
+    symptoms=("loss is inf", "exp gives inf"),
+)

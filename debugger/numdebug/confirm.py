@@ -1,0 +1,157 @@
+"""Run the failing step (or the program) again with the suspect repaired. Did the symptom go?
+
+Confirmed means all four: the control reproduces the symptom; only the suspect line changes (or, where no single line clears it,
+the smallest set of lines); the symptom goes; and the repair computes what the naive form computes where that one is finite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from numdebug.report.model import Diagnosis, Repair
+from numdebug.run import CannotAsk, Replayed, Run
+
+Try = Callable[[Repair], "Trial | None"]
+MOST = 12  # suspects tried one by one; beyond it the failing step is not worth more of the user's time
+
+
+class Trial:
+    """A run of the whole program with a setting changed: whether it failed, and what its loss did."""
+
+    def __init__(self, finite: bool, steps: int, first_loss: float | None, last_loss: float | None, change: str, repair: Repair) -> None:
+        self.finite = finite
+        self.steps = steps
+        self.first_loss = first_loss
+        self.last_loss = last_loss
+        self.change = change
+        self.repair = repair
+
+
+def confirm(run: Run, diagnoses: Sequence[Diagnosis], trial: Try | None) -> list[Diagnosis]:
+    """The same diagnoses with `confirmed` and why."""
+    if not diagnoses:
+        return []
+    try:
+        control = run.again()
+    except CannotAsk as why:
+        return [_with_trial(_untried(d, str(why)), trial) for d in diagnoses]
+    if control.finite:
+        return [_with_trial(_untried(d, "the recorded step alone does not reproduce the symptom"), trial) for d in diagnoses]
+    tried = [_alone(run, d, control) if number < MOST else _untried(d, "too many suspects") for number, d in enumerate(diagnoses)]
+    if not any(d.confirmed == "yes" for d in tried):
+        tried = _together(run, tried, control)
+    if not any(d.confirmed == "yes" for d in tried):
+        tried = [_with_trial(d, trial) for d in tried]
+    return tried
+
+
+def _untried(d: Diagnosis, why: str) -> Diagnosis:
+    return d if d.confirmed == "yes" else replace(d, confirmed="not-tried", confirmed_why=why)
+
+
+def _with_trial(d: Diagnosis, trial: Try | None) -> Diagnosis:
+    """A setting takes effect over steps: it needs the program, not the step."""
+    if d.repair is None or d.repair.kind != "setting" or d.confirmed == "yes":
+        return d
+    if trial is None:
+        return _untried(d, "a setting needs a second run of the program, which --no-rerun forbids")
+    outcome = trial(d.repair)
+    if outcome is None:
+        return _untried(d, "the change could not be written into the program")
+    if not outcome.finite:
+        return replace(d, confirmed="no", confirmed_why=f"run again {outcome.change}, the program fails all the same")
+    grew = outcome.first_loss is not None and outcome.last_loss is not None and outcome.last_loss > outcome.first_loss
+    if d.bug == "learning-rate-divergence" and grew:
+        return replace(d, confirmed="no", confirmed_why=f"run again {outcome.change}, the loss still grows")
+    losses = "" if outcome.last_loss is None else f", and the loss goes from {outcome.first_loss:.4g} to {outcome.last_loss:.4g}"
+    why = f"the program as it is fails; run again {outcome.change}, all {outcome.steps} steps are finite{losses}"
+    return replace(d, confirmed="yes", confirmed_why=why, repair=outcome.repair)
+
+
+def _alone(run: Run, d: Diagnosis, control: Replayed) -> Diagnosis:
+    if d.repair is None or d.repair.kind == "none":
+        return _untried(d, "there is no repair that could be tried on the recorded step")
+    if d.repair.kind == "setting":
+        return _untried(d, "a setting takes effect over steps, not in the recorded one")
+    for repair in alternatives(d.repair):
+        try:
+            outcome = run.rewrite([repair])
+        except CannotAsk as why:
+            d = _untried(d, str(why)) if d.confirmed != "no" else d
+            continue
+        if not outcome.finite:
+            d = replace(d, confirmed="no", confirmed_why=_still(outcome))
+            continue
+        wrong = outcome.disagreement
+        if wrong is not None:
+            d = replace(d, confirmed="no", confirmed_why=wrong)
+            continue
+        return replace(d, confirmed="yes", confirmed_why=_gone(d, outcome, control), repair=repair)
+    return d
+
+
+def alternatives(repair: Repair) -> list[Repair]:
+    """The repair, and other forms of it where the first may not be the one that fits."""
+    numbers = repair.numbers
+    if repair.form == "guard_divisor":
+        other = "where" if numbers.get("mode") == "clamp" else "clamp"
+        return [repair, replace(repair, numbers={**numbers, "mode": other})]
+    if repair.form == "clamp_argument" and "hi" in numbers and "lo" not in numbers:
+        return [repair, replace(repair, numbers={**numbers, "hi": numbers["hi"] / 2})]
+    if repair.form == "clamp_argument" and numbers.get("lo") == "tiny":
+        return [repair, replace(repair, numbers={**numbers, "lo": "eps"})]
+    if repair.form == "add_epsilon":
+        return [repair, replace(repair, numbers={**numbers, "eps": 1e-8})]
+    if repair.form == "masked_fill":
+        other = "right" if numbers.get("mask_side") == "left" else "left"
+        return [repair, replace(repair, numbers={**numbers, "mask_side": other})]
+    return [repair]
+
+
+def _together(run: Run, diagnoses: list[Diagnosis], control: Replayed) -> list[Diagnosis]:
+    """No single line clears it: the smallest set of lines that does, found by taking lines away again."""
+    chosen = [d for d in diagnoses if d.repair is not None and d.repair.kind in ("rewrite", "data") and d.confirmed == "no"][:MOST]
+    if len(chosen) < 2 or not _cured(run, chosen):
+        return diagnoses
+    for d in list(chosen):
+        fewer = [other for other in chosen if other is not d]
+        if fewer and _cured(run, fewer):
+            chosen = fewer
+    lines = sorted({d.site.line for d in chosen if d.site is not None})
+    words = " and ".join(map(str, lines))
+    why = f"control re-run reproduces the symptom; with lines {words} repaired together it is gone, with any one of them alone it is not"
+    return [replace(d, confirmed="yes", confirmed_why=why) if any(d is c for c in chosen) else d for d in diagnoses]
+
+
+def _cured(run: Run, chosen: Sequence[Diagnosis]) -> bool:
+    try:
+        return run.rewrite([d.repair for d in chosen if d.repair is not None]).finite
+    except CannotAsk:
+        return False
+
+
+def _still(outcome: Replayed) -> str:
+    what = "the loss" if not outcome.outputs_finite else f"{outcome.bad_gradients} of {outcome.gradients} gradients"
+    return f"with this line repaired, {what} would still not be finite"
+
+
+def _gone(d: Diagnosis, outcome: Replayed, control: Replayed) -> str:
+    line = f"line {d.site.line}" if d.site is not None else "the cause"
+    symptom = "the failure" if control.loss is None else f"loss {control.loss:.4g}" if not control.outputs_finite else f"{control.bad_gradients} bad gradients"
+    what = "data" if d.repair is not None and d.repair.kind == "data" else line
+    result = "the output is finite" if not outcome.gradients else f"loss and all {outcome.gradients} gradients are finite"
+    same = " bit for bit" if control.same else ""
+    value = f" (loss {outcome.loss:.4g})" if outcome.loss is not None else ""
+    agree = f"; {outcome.agreement}" if outcome.agreement else ""
+    return f"control re-run reproduces {symptom}{same}; with {what} repaired and nothing else changed, {result}{value}{agree}"
+
+
+def as_trial(watcher: Any, change: str, repair: Repair) -> Trial:
+    """What a second run of the program showed."""
+    observers = list(watcher.observers.values())
+    steps = [s for o in observers for s in o.steps]
+    losses = [s.loss for s in steps if s.loss is not None]
+    finite = bool(steps or watcher.ops) and all(o.first_bad is None for o in observers)
+    return Trial(finite, len(steps), losses[0] if losses else None, losses[-1] if losses else None, change, repair)

@@ -1,0 +1,44 @@
+"""Number formats: their limits, as IEEE 754 and the OCP 8-bit specification give them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Format:
+    """`eps` is the gap above 1; `tiny` the smallest normal and `subnormal` the smallest positive number."""
+
+    name: str
+    bits: int
+    max: float
+    tiny: float
+    subnormal: float
+    eps: float
+
+    @property
+    def exp_limit(self) -> float:
+        """exp(x) is larger than `max` above this x."""
+        return math.log(self.max)
+
+    @property
+    def flush(self) -> float:
+        """Magnitudes at or below this round to zero: half the smallest subnormal."""
+        return self.subnormal / 2
+
+
+def _ieee(name: str, bits: int, exponent: int, mantissa: int) -> Format:
+    bias = 2 ** (exponent - 1) - 1
+    tiny = 2.0 ** (1 - bias)
+    return Format(name, bits, (2 - 2.0**-mantissa) * 2.0**bias, tiny, tiny * 2.0**-mantissa, 2.0**-mantissa)
+
+
+FORMATS: dict[str, Format] = {
+    "float64": _ieee("float64", 64, 11, 52),
+    "float32": _ieee("float32", 32, 8, 23),
+    "float16": _ieee("float16", 16, 5, 10),
+    "bfloat16": _ieee("bfloat16", 16, 8, 7),
+    "float8_e5m2": _ieee("float8_e5m2", 8, 5, 2),
+    "float8_e4m3fn": Format("float8_e4m3fn", 8, 448.0, 2.0**-6, 2.0**-9, 0.125),  # no infinity: the top code is a NaN
+}

@@ -1,0 +1,96 @@
+"""Watching a program run: what it needs is set up when the program imports a framework, and not before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from numdebug.observe.imports import when_imported
+from numdebug.report.model import Observed
+
+
+class Stop(BaseException):
+    """Raised inside the user's program once enough was seen. Not an Exception, so that `except Exception` lets it pass."""
+
+
+class Observer(Protocol):
+    """What each framework's observer offers."""
+
+    saw_forward: bool
+    saw_backward: bool
+    ops: int
+
+    def finish(self) -> None: ...
+    def expire(self) -> None: ...
+    def returned(self, name: str, value: Any) -> None: ...
+    def loss(self, value: Any) -> None: ...
+    def observed(self) -> Observed: ...
+    def run(self) -> Any: ...
+
+
+class Watcher:
+    """All observers of one run."""
+
+    def __init__(self, folder: Path, journal: Any, options: dict[str, Any]) -> None:
+        self.folder = folder
+        self.journal = journal
+        self.options = options
+        self.observers: dict[str, Observer] = {}
+        self.early: dict[str, list[Any]] = {}  # evidence of the first step, by framework
+        when_imported("torch", self._torch)
+
+    def _torch(self) -> None:
+        from numdebug.observe.torch.observer import TorchObserver
+
+        observer = TorchObserver(self.folder, self.journal, self.options)
+        self.observers["torch"] = observer
+        if not self.options.get("window") and "diff" not in self.options:
+            observer.after_first_step = lambda: self._first_step("torch")
+
+    def _first_step(self, name: str) -> None:
+        """Silent harm triggers nothing: look at set-up and first step while they are at hand."""
+        from numdebug.probing import probes
+
+        run = self.observers[name].run()
+        self.early[name] = [replace(e, id=f"F{n + 1}") for n, e in enumerate(probes()["dtype_range"].measure(run))] if run else []
+
+    @property
+    def saw_forward(self) -> bool:
+        """A forward pass ran."""
+        return any(o.saw_forward for o in self.observers.values())
+
+    @property
+    def saw_backward(self) -> bool:
+        """A backward pass ran."""
+        return any(o.saw_backward for o in self.observers.values())
+
+    @property
+    def ops(self) -> int:
+        """Operations seen."""
+        return sum(o.ops for o in self.observers.values())
+
+    def returned(self, name: str, value: Any) -> None:
+        """`value` came back from a call that numdebug made: it counts as consumed."""
+        for observer in self.observers.values():
+            observer.returned(name, value)
+
+    def loss(self, value: Any) -> None:
+        """Differentiate a scalar that came back from a call that numdebug made."""
+        for observer in self.observers.values():
+            observer.loss(value)
+
+    def expire(self) -> None:
+        """The time is up: every further operation raises Stop."""
+        for observer in self.observers.values():
+            observer.expire()
+
+    def finish(self) -> None:
+        """The program has ended: take the hooks away."""
+        for observer in self.observers.values():
+            observer.finish()
+
+
+def watch(folder: Path, journal: Any, options: dict[str, Any]) -> Watcher:
+    """Start watching; nothing happens until the program imports a framework."""
+    return Watcher(folder, journal, options)

@@ -1,0 +1,149 @@
+"""From the tracer's raw records to the framework-neutral Recording."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import torch
+
+from numdebug.observe.torch.names import canonical, native, scalars_of
+from numdebug.observe.torch.observer import TorchObserver
+from numdebug.observe.torch.trace import Cell, Raw
+from numdebug.recording import Op, Recording, Sink, Site, Value
+
+
+class Converter:
+    """Keeps the way back: `cells` by Value id, `raws` by Op index."""
+
+    def __init__(self, observer: TorchObserver) -> None:
+        self.observer = observer
+        self.frames = observer.frames
+        self.raws: list[Raw] = observer.tracer.records()
+        self.cells: dict[int, Cell] = {}
+        self._values: dict[int, Value] = {}
+        self._index = {raw.index: position for position, raw in enumerate(self.raws)}
+        self._sites: dict[Any, Site | None] = {}
+        self._modules = _module_names(self.raws)
+        self._names = _parameter_names(self.raws, observer)
+
+    def convert(self) -> Recording:
+        """The window as a Recording."""
+        forward = {raw.seq: position for position, raw in enumerate(self.raws) if raw.seq is not None and raw.phase != "backward"}
+        ops = [self._op(position, raw, forward) for position, raw in enumerate(self.raws)]
+        steps = self.observer.steps
+        recording = Recording(
+            ops=ops,
+            sinks=[],
+            steps=steps,
+            framework="torch",
+            window=(self.raws[0].step, self.raws[-1].step) if self.raws else (0, 0),
+            complete=not self.observer.tracer.dropped,
+            why_incomplete="the step's results did not fit into memory" if self.observer.tracer.dropped else None,
+        )
+        recording.places.update(self._places())
+        for what, cell, name in self.observer.sinks:
+            value = self.value(cell)
+            producer = recording.producer(value)
+            label = self._names.get(int(name[1:]), None) if name and name.startswith("@") else name
+            recording.sinks.append(
+                Sink(what, value, label or value.name, producer.site if producer else None, self.observer.current.index)  # type: ignore[arg-type]
+            )
+        return recording
+
+    def _places(self) -> dict[str, Site]:
+        """Where the optimizer was made, and where parameters are updated."""
+        found = {"optimizer": self.site(self.observer.made_at[-1])} if self.observer.made_at else {}
+        for raw in self.raws:
+            if raw.written and any(c.is_leaf and c.requires_grad for c in raw.written) and raw.phase != "backward":
+                found["update"] = self.site(raw.places)
+        return {role: site for role, site in found.items() if site is not None}
+
+    def value(self, cell: Cell) -> Value:
+        """The neutral stand-in for a Cell."""
+        known = self._values.get(id(cell))
+        if known is not None:
+            return known
+        number = len(self.cells)
+        self.cells[number] = cell
+        held = cell.tensor
+        tensor = held if held is not None else cell.alive
+        producer = self._index.get(cell.producer) if cell.producer is not None else None
+        role = "result"
+        if producer is None:
+            role = "parameter" if cell.requires_grad and cell.is_leaf else "input"
+        known = Value(
+            number,
+            str(tensor.dtype).removeprefix("torch.") if tensor is not None else "unknown",
+            tuple(tensor.shape) if tensor is not None else (),
+            producer,
+            self._names.get(cell.key),
+            role,  # type: ignore[arg-type]
+            self.site(cell.made_at) if cell.made_at else None,
+            cell.made_by.rpartition("::")[2] if cell.made_by else None,
+        )
+        self._values[id(cell)] = known
+        return known
+
+    def site(self, places: Any, module: Any = None, step: int | None = None) -> Site | None:
+        """Cached: many operations share a line."""
+        if not places:
+            return None
+        name = self._modules.get(id(module)) if module is not None else None
+        key = (places[0], name, step)
+        if key not in self._sites:
+            self._sites[key] = self.frames.site(places, name, step)
+        return self._sites[key]
+
+    def _op(self, position: int, raw: Raw, forward: dict[int, int]) -> Op:
+        name = canonical(raw.func)
+        source = forward.get(raw.node[1]) if raw.node is not None else None
+        return Op(
+            index=position,
+            name=name,
+            native=native(raw.func),
+            phase=raw.phase,  # type: ignore[arg-type]
+            step=raw.step,
+            operands=tuple(self.value(cell) for cell in raw.cells()),
+            outputs=tuple(self.value(cell) for cell in raw.results()),
+            scalars=scalars_of(raw.func, raw.args, raw.kwargs),
+            site=self.site(raw.places, raw.module, raw.step),
+            frames=(),
+            forward=source,
+            node=raw.node[0] if raw.node else None,
+            in_place=bool(raw.written),
+        )
+
+    def frames_of(self, op: Op) -> tuple[Any, ...]:
+        """Outer to inner."""
+        return tuple(self.frames.frame(place) for place in reversed(self.raws[op.index].places))
+
+
+def _module_names(raws: list[Raw]) -> dict[int, str]:
+    """Dotted path of every module seen, from the largest module that contains it."""
+    seen = {id(raw.module): raw.module for raw in raws if isinstance(raw.module, torch.nn.Module)}
+    roots = [v for v in list(vars(sys.modules["__main__"]).values()) if isinstance(v, torch.nn.Module)] + list(seen.values())
+    names: dict[int, str] = {}
+    for root in roots:
+        for path, module in root.named_modules():
+            if id(module) in seen and len(path) > len(names.get(id(module), "")):
+                names[id(module)] = path
+    return names
+
+
+def _parameter_names(raws: list[Raw], observer: TorchObserver) -> dict[int, str]:
+    """Names by tensor identity: from modules, then from the program's own variables."""
+    names: dict[int, str] = {}
+    main = list(vars(sys.modules["__main__"]).items())
+    modules = [v for _, v in main if isinstance(v, torch.nn.Module)]
+    modules += list({id(raw.module): raw.module for raw in raws if isinstance(raw.module, torch.nn.Module)}.values())
+    for module in modules:
+        for path, tensor in (*module.named_parameters(), *module.named_buffers()):
+            names[id(tensor)] = path if len(path) > len(names.get(id(tensor), "")) else names[id(tensor)]
+    for name, value in main:
+        if isinstance(value, torch.Tensor):
+            names.setdefault(id(value), name)
+    for index, optimizer in enumerate(observer.optimizers):
+        for number, parameter in enumerate(p for group in optimizer.param_groups for p in group["params"]):
+            names.setdefault(id(parameter), f"parameter {number}" + (f" of optimizer {index}" if index else ""))
+    return names

@@ -1,0 +1,129 @@
+"""Where PyTorch lets us look on: backward passes, optimizer steps, loss scaling and hand-written autograd functions.
+
+Every replacement calls the original with the same arguments and hands back its result; `remove` puts the originals back.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import weakref
+from typing import Any
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+from numdebug.observe.torch.trace import Tracer
+
+
+class Hooks:
+    """Installs the hooks for `observer` and takes them away again."""
+
+    def __init__(self, observer: Any, tracer: Tracer) -> None:
+        self.observer = observer
+        self.tracer = tracer
+        self.process = os.getpid()
+        self.scaled: list[weakref.ref[torch.Tensor]] = []
+        self._undo: list[Any] = []
+        self._replace(torch.autograd, "_engine_run_backward", self._backward)
+        self._replace(torch.amp.GradScaler, "scale", self._scale)
+        self._replace(torch.amp.GradScaler, "update", self._update)
+        self._replace(torch.optim.Optimizer, "__init__", self._made)
+        self._replace_apply()
+        handles = (register_optimizer_step_pre_hook(self._before_step), register_optimizer_step_post_hook(self._after_step))
+        self._undo.extend(handle.remove for handle in handles)
+
+    def remove(self) -> None:
+        """Everything as it was."""
+        while self._undo:
+            self._undo.pop()()
+
+    @property
+    def elsewhere(self) -> bool:
+        """In a worker process that was forked from the program."""
+        return os.getpid() != self.process
+
+    def _replace(self, owner: Any, name: str, make: Any) -> None:
+        original = getattr(owner, name)
+        setattr(owner, name, make(original))
+        self._undo.append(lambda: setattr(owner, name, original))
+
+    def _backward(self, original: Any) -> Any:
+        @functools.wraps(original)
+        def run_backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
+            if self.elsewhere:
+                return original(outputs, *args, **kwargs)
+            scaled = any(ref() is out for ref in self.scaled for out in outputs)
+            self.observer.before_backward(outputs, scaled)
+            result = original(outputs, *args, **kwargs)
+            # positional: grad_tensors, keep_graph, create_graph, inputs
+            create_graph = bool(args[2]) if len(args) > 2 else False
+            self.observer.after_backward(outputs, result if isinstance(result, (tuple, list)) else None, scaled, create_graph)
+            return result
+
+        return run_backward
+
+    def _scale(self, original: Any) -> Any:
+        @functools.wraps(original)
+        def scale(scaler: Any, outputs: Any) -> Any:
+            result = original(scaler, outputs)
+            if not self.elsewhere and scaler.is_enabled():
+                self.observer.scaling(outputs)
+                several = result if isinstance(result, (tuple, list)) else (result,)
+                self.scaled = [weakref.ref(t) for t in several if isinstance(t, torch.Tensor)]
+            return result
+
+        return scale
+
+    def _update(self, original: Any) -> Any:
+        @functools.wraps(original)
+        def update(scaler: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(scaler, *args, **kwargs)
+            if not self.elsewhere and scaler.is_enabled():
+                self.observer.scaler_updated()
+            return result
+
+        return update
+
+    def _made(self, original: Any) -> Any:
+        @functools.wraps(original)
+        def init(optimizer: Any, *args: Any, **kwargs: Any) -> None:
+            if not self.elsewhere:
+                self.observer.optimizer_made(self.tracer.frames.places(sys._getframe(1))[0])
+            original(optimizer, *args, **kwargs)
+
+        return init
+
+    def _replace_apply(self) -> None:
+        """Mark what runs inside a hand-written autograd function, so that a replay can call the function itself."""
+        original = torch.autograd.Function.__dict__["apply"]
+        call = original.__func__
+        tracer = self.tracer
+
+        @functools.wraps(call)
+        def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+            if tracer.off or tracer.region is not None or self.elsewhere:
+                return call(cls, *args, **kwargs)
+            region = tracer.enter_region(cls, args, kwargs)
+            try:
+                result = call(cls, *args, **kwargs)
+            finally:
+                tracer.region = None
+            tracer.leave_region(region, result)
+            return result
+
+        torch.autograd.Function.apply = classmethod(apply)  # type: ignore[assignment,method-assign]
+        self._undo.append(lambda: setattr(torch.autograd.Function, "apply", original))
+
+    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if not self.elsewhere:
+            self.observer.before_step(optimizer)
+            self.tracer.phase = "optimizer"
+
+    def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if not self.elsewhere:
+            self.tracer.phase = None
+            self.observer.after_step(optimizer)
+
+

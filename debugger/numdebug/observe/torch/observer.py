@@ -1,0 +1,315 @@
+"""Watches a PyTorch program: a cheap sentinel at every step, and the tracer for the steps that matter."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from numdebug.observe import Stop
+from numdebug.observe.frames import Frames
+from numdebug.observe.torch.hooks import Hooks
+from numdebug.observe.torch.trace import Cell, Tracer
+from numdebug.recording import Step
+from numdebug.report.model import Observed
+
+TRACED = 150_000  # operations traced from the start, about 3 s of overhead; from there on the sentinel watches alone
+_FRESH = torch.default_generator.get_state()  # every run of the program in this process starts from the same random state
+HISTORY = 20_000  # steps whose loss and gradient norm are kept
+
+
+class TorchObserver:
+    """One run of the program. `first_bad` is the step at which something non-finite was first consumed."""
+
+    def __init__(self, folder: Path, journal: Any, options: dict[str, Any]) -> None:
+        self.journal = journal
+        self.frames = Frames(folder, torch.nn.Module._call_impl.__code__)
+        self.tracer = Tracer(self.frames)
+        self.max_steps: int | None = options.get("max_steps")
+        self.window: tuple[int, int] | None = options.get("window") and tuple(options["window"])
+        self.traced = int(options.get("traced", TRACED))
+        self.steps: list[Step] = []
+        self.current = Step(0)
+        self.saw_backward = False
+        self.saw_optimizer = False
+        self.first_bad: int | None = None
+        self.rerun: int | None = None  # the step that a second run has to trace
+        self.stopped_because = "the program ended"
+        self.losses: list[Cell] = []
+        self.sinks: list[tuple[str, Cell, str | None]] = []
+        self.optimizers: list[Any] = []
+        self.made_at: list[Any] = []  # where optimizers were constructed
+        self.after_first_step: Callable[[], None] | None = None
+        self.ended = False
+        torch.default_generator.set_state(_FRESH)
+        self._counted = 0
+        self._begin = time.monotonic()
+        self.hooks = Hooks(self, self.tracer)
+        self.process = os.getpid()
+        os.register_at_fork(after_in_child=self._in_worker)
+        self.tracer.__enter__()
+
+    def _in_worker(self) -> None:
+        self.tracer.off = True
+
+    # -- what others ask ---------------------------------------------------------------------------------------
+
+    @property
+    def saw_forward(self) -> bool:
+        """A tensor that requires grad, or a module, was computed with."""
+        return self.tracer.saw_forward
+
+    @property
+    def ops(self) -> int:
+        """Operations traced."""
+        return self.tracer.count
+
+    def observed(self) -> Observed:
+        """For the report."""
+        return Observed(
+            ops=self.tracer.count,
+            steps=max(1, len(self.steps)),
+            backward=self.saw_backward,
+            first_bad_step=self.first_bad,
+            stopped_because=self.stopped_because,
+        )
+
+    def run(self) -> Any:
+        """The recorded window as a Run, or None where nothing was recorded."""
+        from numdebug.observe.torch.torchrun import TorchRun
+
+        return TorchRun(self, {}) if self.tracer.records() else None
+
+    def expire(self) -> None:
+        """The time is up."""
+        self.stopped_because = "the time limit was reached"
+        self.tracer.ending = Stop
+
+    def finish(self) -> None:
+        """The program is over: look at what a program without a backward pass leaves behind, then take the hooks away."""
+        if self.ended:
+            return
+        self.ended = True
+        self.tracer.ending = None
+        self.tracer.off = True
+        if self.first_bad is None and not self.saw_backward:
+            self._left_behind()
+        self.tracer.__exit__(None, None, None)
+        self.hooks.remove()
+        self.tracer.before_forward = None
+
+    def returned(self, name: str, value: Any) -> None:
+        """An output of a call that numdebug made."""
+        for path, tensor in tensors_in(name, value):
+            if tensor.is_floating_point() or tensor.is_complex():
+                self._sink("output", tensor, path)
+
+    def loss(self, value: torch.Tensor) -> None:
+        """Differentiate a scalar of a call that numdebug made."""
+        value.backward()
+
+    # -- the sentinel ------------------------------------------------------------------------------------------
+
+    def before_backward(self, outputs: Any, scaled: bool) -> None:
+        """The loss, just before it is differentiated."""
+        with _Quiet(self.tracer):
+            self.saw_backward = True
+            self.current.scaled |= scaled
+            self.losses = [self.tracer.cell(t) for t in outputs if isinstance(t, torch.Tensor)] if self.tracing else []
+            numbers = [t.detach() for t in outputs if isinstance(t, torch.Tensor) and t.numel() == 1 and t.is_floating_point()]
+            if numbers and not scaled:
+                self.current.loss = float(numbers[0])
+
+    def after_backward(self, outputs: Any, result: Any, scaled: bool, create_graph: bool) -> None:
+        """The gradients, just after they were computed."""
+        self._look(outputs, result, scaled, create_graph)
+        if not self.saw_optimizer and self.tracing:
+            self.tracer.before_forward = self._next_step
+
+    def _look(self, outputs: Any, result: Any, scaled: bool, create_graph: bool) -> None:
+        if create_graph and result is not None:
+            return  # an inner derivative: what matters of it reaches the loss
+        with _Quiet(self.tracer):
+            if result is not None:
+                grads = [(None, g) for g in result if isinstance(g, torch.Tensor)]
+            else:
+                grads = [(leaf, leaf.grad) for leaf in self._leaves() if leaf.grad is not None]
+            norm = total_norm([g for _, g in grads])
+            self.current.gradient_norm = norm
+            if scaled:
+                return
+            loss = self.current.loss
+            bad_loss = loss is not None and not math.isfinite(loss)
+            if not bad_loss and all(all_finite(t) for t in outputs if isinstance(t, torch.Tensor)) and norm is not None and math.isfinite(norm):
+                return
+            wrong = [(leaf, g) for leaf, g in grads if not all_finite(g)]
+            for t in outputs:
+                if not all_finite(t):
+                    self._sink("loss", t, None)
+            for leaf, g in wrong:
+                self._sink("gradient", g, None, leaf)
+            if self.sinks:
+                self._bad()
+
+    def scaling(self, outputs: Any) -> None:
+        """The loss before a loss scaler multiplies it: this one has no excuse for being non-finite."""
+        several = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
+        with _Quiet(self.tracer):
+            for t in several:
+                if isinstance(t, torch.Tensor) and t.numel() == 1:
+                    self.current.loss = float(t.detach())
+                if isinstance(t, torch.Tensor) and not all_finite(t):
+                    self._sink("loss", t, None)
+            if self.sinks:
+                self._bad()
+
+    def scaler_updated(self) -> None:
+        """A loss scaler has finished a step, which it may have dropped without any optimizer hook."""
+        if self.current.loss is not None:
+            self.current.skipped = True
+            self._next_step()
+
+    def optimizer_made(self, places: Any) -> None:
+        """The line that constructs an optimizer, where its rate and epsilon are written."""
+        self.made_at.append(places)
+
+    def before_step(self, optimizer: Any) -> None:
+        """An optimizer is about to update."""
+        if not any(o is optimizer for o in self.optimizers):
+            self.optimizers.append(optimizer)
+        self.saw_optimizer = True
+        self.tracer.before_forward = None
+        rates = [group["lr"] for group in optimizer.param_groups if "lr" in group]
+        self.current.learning_rate = float(rates[0]) if rates else None
+
+    def after_step(self, optimizer: Any) -> None:
+        """An optimizer has updated: the parameters are consumed by whatever comes next."""
+        if self.tracing:
+            with _Quiet(self.tracer):
+                for group in optimizer.param_groups:
+                    for parameter in group["params"]:
+                        if not all_finite(parameter):
+                            self._sink("parameter", parameter, None)
+                if self.sinks:
+                    self._bad()
+        self._next_step()
+
+    def _next_step(self) -> None:
+        self.steps.append(self.current)
+        if len(self.steps) > HISTORY:
+            del self.steps[: HISTORY // 2]
+        number = self.current.index + 1
+        if number == 1 and self.after_first_step is not None and self.tracing:
+            with _Quiet(self.tracer):
+                self.after_first_step()
+        self.current = Step(number)
+        self.tracer.boundary()
+        self.tracer.step = number
+        self.losses = []
+        self.journal.add("step", index=number - 1, loss=self.steps[-1].loss, gradient_norm=self.steps[-1].gradient_norm)
+        if self.max_steps is not None and number >= self.max_steps:
+            self.stopped_because = f"--max-steps {self.max_steps}"
+            raise Stop
+        if self.window is not None:
+            self._trace(number < 1 or number >= self.window[0])
+        elif self.tracer.count > self.traced:
+            self._trace(False)
+
+    def _trace(self, on: bool) -> None:
+        """Switch the tracer; inside a moment of quiet the switch takes effect when that is over."""
+        self.tracer.off = not on
+
+    @property
+    def tracing(self) -> bool:
+        """Whether operations are being recorded now."""
+        return not self.tracer.off or self.tracer.quiet
+
+    def _bad(self) -> None:
+        self.first_bad = self.current.index
+        self.stopped_because = "first bad step"
+        if not self.tracing:
+            self.rerun = self.current.index
+        self.steps.append(self.current)
+        raise Stop
+
+    def _leaves(self) -> Iterator[torch.Tensor]:
+        for ref in list(self.tracer.leaves.values()):
+            leaf = ref()
+            if leaf is not None:
+                yield leaf
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                yield from (p for p in group["params"] if id(p) not in self.tracer.leaves)
+
+    def _sink(self, what: str, tensor: torch.Tensor, name: str | None, leaf: torch.Tensor | None = None) -> None:
+        with _Quiet(self.tracer):
+            cell = self.tracer.cell(tensor)
+            self.sinks.append((what, cell, name if leaf is None else f"@{id(leaf)}"))
+
+    def _left_behind(self) -> None:
+        """Forward-only programs: numbers read off with item(), and arrays that the program keeps."""
+        for record in self.tracer.records():
+            if record.func._schema.name == "aten::_local_scalar_dense" if hasattr(record.func, "_schema") else False:
+                for cell in record.cells():
+                    if cell.tensor is not None and not all_finite(cell.tensor):
+                        self.sinks.append(("output", cell, None))
+        if not self.sinks:
+            for name, value in list(getattr(sys.modules.get("__main__"), "__dict__", {}).items()):
+                if isinstance(value, torch.Tensor) and value.is_floating_point() and not all_finite(value):
+                    self.sinks.append(("output", self.tracer.cell(value), name))
+        if self.sinks:
+            self.first_bad = self.current.index
+
+
+class _Quiet:
+    """Our own operations leave no record."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        self.tracer = tracer
+
+    def __enter__(self) -> None:
+        self.before = (self.tracer.off, self.tracer.quiet)
+        self.tracer.quiet = self.tracer.quiet or not self.tracer.off
+        self.tracer.off = True
+
+    def __exit__(self, *_: object) -> None:
+        self.tracer.off, self.tracer.quiet = self.before
+
+
+def tensors_in(name: str, value: Any, depth: int = 4) -> Iterator[tuple[str, torch.Tensor]]:
+    """Every tensor of nested containers with the path that leads to it."""
+    if isinstance(value, torch.Tensor):
+        yield name, value
+    elif depth and isinstance(value, dict):
+        for key, item in value.items():
+            yield from tensors_in(f"{name}[{key!r}]", item, depth - 1)
+    elif depth and isinstance(value, (tuple, list)):
+        for index, item in enumerate(value):
+            yield from tensors_in(f"{name}[{index}]", item, depth - 1)
+
+
+def all_finite(tensor: torch.Tensor) -> bool:
+    """Exact. A finite sum proves it cheaply; a sum that overflowed needs the second look."""
+    if not (tensor.is_floating_point() or tensor.is_complex()):
+        return True
+    held = tensor.detach()
+    if held.layout is not torch.strided:
+        held = held.coalesce().values() if held.layout is torch.sparse_coo else held.values()
+    if held.dtype.itemsize < 2:  # 8-bit formats have no sum
+        held = held.float()
+    return bool(torch.isfinite(held.sum())) or bool(torch.isfinite(held).all())
+
+
+def total_norm(tensors: list[torch.Tensor]) -> float | None:
+    """Euclidean norm over all elements of all tensors; None for an empty list."""
+    plain = [t.detach() for t in tensors if t.layout is torch.strided and t.is_floating_point()]
+    if not plain:
+        return None
+    norms = torch._foreach_norm(plain)
+    return float(torch.linalg.vector_norm(torch.stack([n.to(torch.float64) for n in norms])))

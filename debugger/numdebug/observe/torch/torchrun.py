@@ -1,0 +1,94 @@
+"""The Run of a PyTorch program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from numdebug.observe.torch.convert import Converter
+from numdebug.observe.torch.forms import rewrites_for
+from numdebug.observe.torch.observer import TorchObserver
+from numdebug.observe.torch.replay import CannotReplay, Outcome, Replay
+from numdebug.observe.torch.stats import array, stats
+from numdebug.observe.torch.trace import Cell
+from numdebug.recording import Frame, Op, Stats, Value
+from numdebug.report.model import Repair
+from numdebug.run import CannotAsk, Replayed
+
+
+class TorchRun:
+    """See numdebug.run.Run."""
+
+    def __init__(self, observer: TorchObserver, options: dict[str, Any]) -> None:
+        self.observer = observer
+        self.options = options
+        self.converter = Converter(observer)
+        self.recording = self.converter.convert()
+        self.asked = 0  # steps run again
+        self._stats: dict[int, Stats] = {}
+        self._control: Replayed | None = None
+
+    def stats(self, value: Value) -> Stats:
+        """See Run."""
+        if value.id not in self._stats:
+            tensor = self._tensor(value)
+            self._stats[value.id] = Stats(0) if tensor is None else stats(tensor)
+        return self._stats[value.id]
+
+    def array(self, value: Value) -> np.ndarray | None:
+        """See Run."""
+        tensor = self._tensor(value)
+        return None if tensor is None else array(tensor)
+
+    def _tensor(self, value: Value) -> torch.Tensor | None:
+        return self.converter.cells[value.id].tensor
+
+    def frames(self, op: Op) -> tuple[Frame, ...]:
+        """See Run."""
+        return self.converter.frames_of(op)
+
+    def again(self) -> Replayed:
+        """See Run."""
+        if self._control is None:
+            self._control = self._replay([])
+        return self._control
+
+    def rewrite(self, repairs: list[Repair]) -> Replayed:
+        """See Run."""
+        return self._replay(repairs)
+
+    def _roots(self) -> tuple[list[Cell], bool]:
+        if self.observer.losses:
+            return self.observer.losses, True
+        return [cell for what, cell, _ in self.observer.sinks if what in ("output", "loss")], self.observer.saw_backward
+
+    def _outcome(self, repairs: list[Repair], dtype: torch.dtype | None = None) -> Outcome:
+        roots, backward = self._roots()
+        if not roots:
+            raise CannotAsk("the failing step has no loss or output to compute again")
+        self.asked += 1
+        try:
+            replay = Replay(self.converter, roots, backward)
+            replay.dtype = dtype
+            return replay.run(rewrites_for(replay, repairs))
+        except CannotReplay as why:
+            raise CannotAsk(str(why)) from why
+
+    def _replay(self, repairs: list[Repair]) -> Replayed:
+        outcome = self._outcome(repairs)
+        return Replayed(outcome.loss, outcome.finite, outcome.outputs_finite, outcome.gradients, outcome.bad_gradients, outcome.same)
+
+    def flushed(self) -> dict[str, tuple[int, int, float]]:
+        """See Run."""
+        low, high = self._outcome([]), self._outcome([], torch.float32)
+        found: dict[str, tuple[int, int, float]] = {}
+        for key, grad in low.grads.items():
+            wide = high.grads.get(key)
+            if wide is None or wide.shape != grad.shape:
+                continue
+            lost = (grad == 0) & (wide != 0)
+            name = self.converter._names.get(key, f"parameter {len(found)}")
+            found[name] = (grad.numel(), int(lost.sum()), float(wide[lost].abs().max()) if bool(lost.any()) else 0.0)
+        return found

@@ -1,0 +1,108 @@
+"""The table of contents: load and observe have run; probe, match, confirm, and say what to change."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from numdebug.confirm import Trial, as_trial, confirm
+from numdebug.evidence import Evidence
+from numdebug.fixes import write_diff
+from numdebug.match import match, settle
+from numdebug.probing import probes
+from numdebug.report.model import Diagnosis, Fix, ProbeRun, Repair
+from numdebug.run import Run
+from numdebug.siblings import with_siblings
+
+
+def analyse(watcher: Any, journal: Any, options: dict[str, Any]) -> None:
+    """From what was observed to diagnoses, each fact journalled as soon as it is known."""
+    watcher = _recorded(watcher, options)
+    for name, observer in watcher.observers.items():
+        journal.add("observed", observer.observed())
+        run = observer.run()
+        if run is None:
+            continue
+        evidence = [*probe(run, journal, options), *_numbered(watcher.early.get(name, []), journal)]
+        found = match(evidence, options.get("select"), options.get("ignore") or ())
+        confirmed = confirm(run, found, _trial(watcher, run, options))
+        for diagnosis in settle(confirmed, evidence):
+            journal.add("diagnosis", explain(run, diagnosis, evidence, watcher.folder))
+    journal.add("matched")
+
+
+def probe(run: Run, journal: Any, options: dict[str, Any]) -> list[Evidence]:
+    """Ask every question (or those that were chosen)."""
+    wanted = options.get("probes")
+    gathered: list[Evidence] = []
+    for name, module in probes().items():
+        if wanted and name not in wanted:
+            continue
+        begin = time.monotonic()
+        gathered.extend(_numbered(module.measure(run), journal, len(gathered)))
+        journal.add("probe", ProbeRun(name, True, round(time.monotonic() - begin, 4), 0))
+    return gathered
+
+
+def _numbered(facts: Iterable[Evidence], journal: Any, start: int = 0) -> list[Evidence]:
+    out = []
+    for fact in facts:
+        numbered = replace(fact, id=fact.id or f"E{start + len(out) + 1}")
+        journal.add("evidence", numbered)
+        out.append(numbered)
+    return out
+
+
+def _recorded(watcher: Any, options: dict[str, Any]) -> Any:
+    """Where only the sentinel saw the failure: the program once more, with that step traced."""
+    bad = next((o.rerun for o in watcher.observers.values() if o.rerun is not None), None)
+    again = options.get("run_again")
+    if bad is None or again is None or options.get("no_rerun"):
+        return watcher
+    second = again({"window": [max(0, bad - 1), bad]})
+    return second if any(o.first_bad is not None for o in second.observers.values()) else watcher
+
+
+def _trial(watcher: Any, run: Run, options: dict[str, Any]) -> Any:
+    """Runs the program again with a setting changed in its source, or None where that is forbidden."""
+    again = options.get("run_again")
+    if again is None or options.get("no_rerun"):
+        return None
+
+    def trial(repair: Repair) -> Trial | None:
+        outcome = None
+        for factor in (1.0, 0.1, 0.01) if repair.form == "learning_rate" else (1.0,):
+            numbers = {**repair.numbers, "factor": repair.numbers["factor"] * factor} if repair.form == "learning_rate" else repair.numbers
+            changed = replace(repair, numbers=numbers)
+            diff = write_diff(changed, watcher.folder)
+            if diff is None:
+                return outcome
+            second = again({"diff": diff, "traced": 0})
+            outcome = as_trial(second, f"with {_change(changed)}", changed)
+            if outcome.finite and not (outcome.last_loss is not None and outcome.first_loss is not None and outcome.last_loss > outcome.first_loss):
+                return outcome
+        return outcome
+
+    return trial
+
+
+def _change(repair: Repair) -> str:
+    if repair.form == "learning_rate":
+        return f"the learning rate times {repair.numbers['factor']:g}"
+    return repair.summary
+
+
+def explain(run: Run, d: Diagnosis, evidence: Sequence[Evidence], folder: Path) -> Diagnosis:
+    """The fix as a diff, where it can be written, and the frames that lead to the line."""
+    diff = None
+    if d.repair is not None:
+        diff = write_diff(with_siblings(d.repair, evidence), folder) or write_diff(d.repair, folder)
+    frames = ()
+    head = next((e for e in evidence if e.id in d.evidence and e.op is not None), None)
+    if head is not None and head.op is not None and head.op < len(run.recording.ops):
+        frames = run.frames(run.recording.ops[head.op])
+    summary = d.fix.summary if d.fix is not None else ""
+    return replace(d, fix=Fix(summary, diff), frames=frames)

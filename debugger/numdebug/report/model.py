@@ -1,0 +1,128 @@
+"""The Report: what every renderer, and nothing else, reads. Mirrors the published JSON schema field by field."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from numdebug.evidence import Evidence
+from numdebug.recording import Frame, Site
+
+Severity = Literal["error", "warning", "note"]
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Replace the text at `site`'s exact span by `text`; an empty span (end == start) inserts."""
+
+    site: Site
+    text: str
+
+
+@dataclass(frozen=True)
+class Repair:
+    """What to change, said once: confirm applies `form` to the recorded ops, fixes write it into the source.
+
+    `form` is a name both know ("log_softmax", "clamp_argument", "learning_rate", ...). `sites` are spans by role
+    ("target" is the expression to change); several targets are "target", "target2", ... `numbers` holds its
+    constants (dim, lo, hi, eps, factor).
+    """
+
+    form: str
+    kind: Literal["rewrite", "setting", "data", "none"]
+    summary: str
+    sites: dict[str, Site] = field(default_factory=dict)
+    ops: dict[str, int] = field(default_factory=dict)
+    numbers: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Fix:
+    """The fix in words, and as a unified diff that applies with `git apply` in the program's folder, where it can be one."""
+
+    summary: str
+    diff: str | None = None
+
+
+@dataclass(frozen=True)
+class Consequence:
+    """A symptom that the root cause explains."""
+
+    what: str
+    value: str
+    site: Site | None = None
+
+
+@dataclass(frozen=True)
+class RuledOut:
+    """Another bug that was considered, and the evidence against it."""
+
+    bug: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """One root cause."""
+
+    bug: str
+    title: str
+    severity: Severity
+    confidence: float
+    because: str
+    site: Site | None
+    op: str | None = None
+    native_op: str | None = None
+    phase: str | None = None
+    confirmed: Literal["yes", "no", "not-tried"] = "not-tried"
+    confirmed_why: str = ""
+    frames: tuple[Frame, ...] = ()
+    fix: Fix | None = None
+    consequences: tuple[Consequence, ...] = ()
+    ruled_out: tuple[RuledOut, ...] = ()
+    evidence: tuple[str, ...] = ()  # evidence ids
+    repair: Repair | None = None  # not part of the published JSON
+
+
+@dataclass
+class Observed:
+    """What was run and seen."""
+
+    ops: int = 0
+    steps: int = 0
+    backward: bool = False
+    first_bad_step: int | None = None
+    stopped_because: str = "the program ended"
+    guessed: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Program:
+    """The user's program."""
+
+    path: str
+    frameworks: list[str] = field(default_factory=list)
+    observed: Observed = field(default_factory=Observed)
+
+
+@dataclass(frozen=True)
+class ProbeRun:
+    """That a probe ran, and what it cost (seconds; re-runs of the recorded step)."""
+
+    name: str
+    ran: bool
+    seconds: float = 0.0
+    steps: int = 0
+
+
+@dataclass
+class Report:
+    """Everything there is to say about one run."""
+
+    program: Program
+    environment: dict[str, Any] = field(default_factory=dict)
+    verdict: str = ""
+    diagnoses: list[Diagnosis] = field(default_factory=list)
+    evidence: list[Evidence] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    probes: list[ProbeRun] = field(default_factory=list)

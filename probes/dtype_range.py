@@ -1,0 +1,129 @@
+"""Which values sit at the edge of their number format: wrapped integers, gradients flushed to zero?
+
+Measures  for integer arithmetic in 8, 16 and 32 bits: elements whose exact result does not fit, where they go on into floating point;
+          for a step with float16 in it: gradient entries that are zero only because of the format (the step is run again in float32).
+Costs     one pass over small-integer results; two more steps where float16 is used.
+Misses    wrap-around in 64 bits, and in hashing (a wrapped value that meets a remainder or a bit operation is taken as meant).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from numdebug.evidence import Evidence, Number
+from numdebug.graph import STRUCTURAL
+from numdebug.recording import Op
+from numdebug.run import CannotAsk, Run
+
+QUESTION = "Which values sit at the edge of their number format?"
+
+_LIMITS = {"uint8": (0, 255), "int8": (-128, 127), "int16": (-(2**15), 2**15 - 1), "int32": (-(2**31), 2**31 - 1)}
+_EXACT = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "neg": np.negative, "square": np.square, "abs": np.abs}
+_DELIBERATE = frozenset({"remainder", "fmod", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "__lshift__", "__rshift__", "bitwise_left_shift", "bitwise_right_shift", "__and__", "__xor__", "__or__"})
+
+
+def measure(run: Run) -> Iterator[Evidence]:
+    """Wrapped integers first, then flushed gradients."""
+    for op in run.recording.ops:
+        if op.phase == "forward" and op.outputs and op.outputs[0].dtype in _LIMITS:
+            yield from _wrapped(run, op)
+    if not any(s.what in ("loss", "gradient", "parameter") for s in run.recording.sinks):
+        yield from _flushed(run)
+
+
+def _wrapped(run: Run, op: Op) -> Iterator[Evidence]:
+    dtype = op.outputs[0].dtype
+    low, high = _LIMITS[dtype]
+    exact = _exact(run, op)
+    if exact is None or not exact.size:
+        return
+    outside = int(((exact < low) | (exact > high)).sum())
+    if not outside or not _becomes_float(run, op):
+        return
+    numbers = {
+        "wrapped": Number(outside, "elements"),
+        "size": Number(int(exact.size), "elements"),
+        "lowest_exact": Number(float(exact.min())),
+        "highest_exact": Number(float(exact.max())),
+    }
+    facts = {"op": op.name, "dtype": dtype, "members": [op.index], "native": op.native, "step": op.step}
+    sites = {"target": op.site} if op.site is not None else {}
+    yield Evidence("integer-wrap", "dtype_range", site=op.site, op=op.index, numbers=numbers, facts=facts, sites=sites, ops={"target": op.index})
+
+
+def _exact(run: Run, op: Op) -> np.ndarray | None:
+    """The result in arithmetic wide enough not to wrap, or None for an operation that cannot wrap (or is not known)."""
+    arrays = [run.array(v) for v in op.operands]
+    if any(a is None for a in arrays) or not arrays:
+        return None
+    if op.name == "cast":
+        source = arrays[0]
+        assert source is not None
+        finite = source[np.isfinite(source)] if source.dtype.kind == "f" else source
+        return np.trunc(finite.astype(np.float64))
+    if op.name not in _EXACT and op.name != "rsub" and op.name != "pow":
+        return None
+    wide = [a.astype(np.float64) for a in arrays if a is not None]
+    other = op.scalars.get("other", op.scalars.get("exponent"))
+    if op.name == "pow":
+        return wide[0] ** (wide[1] if len(wide) > 1 else float(other)) if (len(wide) > 1 or isinstance(other, (int, float))) else None
+    if op.name in ("neg", "square", "abs"):
+        return _EXACT[op.name](wide[0])  # type: ignore[no-any-return,operator]
+    second = wide[1] if len(wide) > 1 else other
+    if not isinstance(second, (int, float, np.ndarray)) or isinstance(second, bool):
+        return None
+    alpha = op.scalars.get("alpha", 1)
+    if op.name in ("add", "sub") and alpha != 1:
+        second = second * alpha
+    return second - wide[0] if op.name == "rsub" else _EXACT[op.name](wide[0], second)  # type: ignore[no-any-return,operator]
+
+
+def _becomes_float(run: Run, op: Op) -> bool:
+    """The wrapped integers go on into floating point, and through no operation that wants them wrapped."""
+    todo, seen, floats = [op], {op.index}, False
+    while todo:
+        current = todo.pop(0)
+        for value in current.outputs:
+            for user in run.recording.consumers(value):
+                if user.name in _DELIBERATE:
+                    return False
+                if user.index in seen or not user.outputs:
+                    continue
+                seen.add(user.index)
+                if user.outputs[0].dtype.startswith(("float", "bfloat")):
+                    floats = floats or user.name not in ("embedding", "index", "gather", "index_select") or user.name in ("cast",)
+                elif user.outputs[0].dtype != "bool" or user.name in STRUCTURAL:
+                    todo.append(user)
+    return floats
+
+
+def _flushed(run: Run) -> Iterator[Evidence]:
+    recording = run.recording
+    half = [op for op in recording.ops if op.outputs and op.outputs[0].dtype == "float16" and op.phase in ("forward", "backward")]
+    backward = [op for op in half if op.phase == "backward"]
+    if not backward or any(s.scaled for s in recording.steps):
+        return
+    try:
+        lost = run.flushed()
+    except CannotAsk:
+        return
+    size = sum(n for n, _, _ in lost.values())
+    flushed = sum(k for _, k, _ in lost.values())
+    if not size:
+        return
+    worst = max(lost, key=lambda name: lost[name][1] / lost[name][0])
+    numbers = {
+        "flushed": Number(flushed, "gradient entries"),
+        "size": Number(size, "gradient entries"),
+        "share": Number(flushed / size, "of all gradient entries"),
+        "worst_share": Number(lost[worst][1] / lost[worst][0], f"of {worst}"),
+        "largest_lost": Number(max(g for _, _, g in lost.values())),
+    }
+    cast = next((op for op in recording.ops if op.name == "cast" and op.outputs and op.outputs[0].dtype == "float16"), None)
+    last = backward[0]
+    sites = {"target": last.site} if last.site is not None else {}
+    if cast is not None and cast.site is not None:
+        sites["cast"] = cast.site
+    yield Evidence("flushed-gradients", "dtype_range", site=last.site, op=last.index, numbers=numbers, facts={"dtype": "float16", "worst": worst, "members": []}, sites=sites)
