@@ -33,12 +33,12 @@ def rollout(net, n=64):
 torch.manual_seed(3)
 agent = ActorCritic()
 opt = torch.optim.RMSprop(agent.parameters(), lr=0.1)
-for update in range(300):
+for update in range(120):
     s, a, ret = rollout(agent)
     probs, value = agent(s)
     loss = a2c_loss(probs, value, a, ret)
     opt.zero_grad()
     loss.backward()
     opt.step()
-    if update % 50 == 0:
+    if update % 20 == 0:
         print(update, f"loss {loss.item():.3f} reward {ret.mean().item():.1f}")

@@ -20,8 +20,8 @@ def attenuated_loss(depth, s, target):
 
 
 torch.manual_seed(9)
-x = 300 * torch.randn(200, 10)
-target = x[:, :1].abs() / 60
+x = 500 * torch.randn(200, 10)
+target = x[:, :1].abs() / 100
 model = DepthNet()
 opt = torch.optim.Adam(model.parameters(), lr=5e-3)
 for step in range(60):
