@@ -11,7 +11,7 @@ import click
 
 from numdebug import __version__
 from numdebug.errors import INTERRUPTED, OURS, REPORT_AT, USAGE, UserError
-from numdebug.report.escape import one_line, visible
+from numdebug.report.escape import one_line
 
 if TYPE_CHECKING:
     from numdebug.diagnosing import Outcome
@@ -49,8 +49,20 @@ def cli() -> None:
 @click.option("--why", metavar="ID", help="Say why this bug's rule did or did not fire.")
 @click.option("--notes", is_flag=True, help="Show hazards by shape only, too.")
 def diagnose(
-    target: str, args: tuple[str, ...], inputs: tuple[str, ...], probes: tuple[str, ...], select: tuple[str, ...], ignore: tuple[str, ...],
-    max_steps: int | None, timeout: float | None, no_rerun: bool, no_call: bool, form: str, output: Path | None, why: str | None, notes: bool,
+    target: str,
+    args: tuple[str, ...],
+    inputs: tuple[str, ...],
+    probes: tuple[str, ...],
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    max_steps: int | None,
+    timeout: float | None,
+    no_rerun: bool,
+    no_call: bool,
+    form: str,
+    output: Path | None,
+    why: str | None,
+    notes: bool,
 ) -> int:
     """Run a Python file under observation and name the line that makes its numbers go wrong.
 
@@ -72,9 +84,9 @@ def diagnose(
     )
     write(rendered(outcome, form, output is None, notes), output)
     if why is not None:
-        from numdebug import match
+        from numdebug import listing
 
-        write(visible(match.why(why, outcome.report.evidence)).rstrip() + "\n", None if output is None else Path("/dev/stderr"))
+        click.echo(listing.why(why, outcome.report.evidence), err=form != "text")
     return outcome.exit_code
 
 
@@ -122,7 +134,9 @@ def probes() -> None:
 @click.argument("target", metavar="PATH[:NAME]")
 @click.argument("args", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS...]")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Stop the program after so long (default 60).")
+@click.option(
+    "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Stop the program after so long (default 60)."
+)
 def probe(name: str, target: str, args: tuple[str, ...], form: str, timeout: float | None) -> int:
     """Run a Python file and show the evidence of one probe alone, judged by nobody."""
     from numdebug import diagnosing, listing
@@ -151,7 +165,9 @@ def prompt_render(report: Path, no_source: bool) -> None:
     try:
         text = report.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as why:
-        raise UserError(f"{report} cannot be read: {getattr(why, 'strerror', None) or why}; make a report with --format json -o {report}.") from None
+        raise UserError(
+            f"{report} cannot be read: {getattr(why, 'strerror', None) or why}; make a report with --format json -o {report}."
+        ) from None
     write(prompting.render(json.parse(text), with_source=not no_source), None)
 
 
@@ -187,8 +203,11 @@ def write(text: str, file: Path | None) -> None:
         file.write_text(text, encoding="utf-8", errors="backslashreplace")
         return
     encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has gone, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def progress(text: str) -> None:
@@ -217,9 +236,6 @@ def main(argv: list[str] | None = None) -> Any:
     except (KeyboardInterrupt, click.Abort):
         complain("interrupted")
         code = INTERRUPTED
-    except BrokenPipeError:  # the reader of our stdout has gone, as `| head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
     except Exception as broken:
         code = OURS
         where = broken.__traceback__

@@ -50,7 +50,11 @@ def _read(file: Path) -> Config:
         name = key.replace("-", "_")
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean {near[0].replace('_', '-')}?" if near else f"known are {', '.join(sorted(k.replace('_', '-') for k in known))}."
+            hint = (
+                f"did you mean {near[0].replace('_', '-')}?"
+                if near
+                else f"known are {', '.join(sorted(k.replace('_', '-') for k in known))}."
+            )
             raise UserError(f"{file}: [tool.numdebug] has no setting {key!r}; {hint}")
         settings[name] = _checked(file, key, name, value)
     return Config(**settings)

@@ -72,14 +72,13 @@ def diagnose(request: Request) -> Outcome:
         options={
             "max_steps": request.max_steps or settings.max_steps,
             "probes": list(probes) or None,
-            "rerun": settings.rerun if request.rerun is None else request.rerun,
-            "only_evidence": request.only_evidence,
+            "no_rerun": not (settings.rerun if request.rerun is None else request.rerun),
         },
     )
     before = Sources(program)
     ending = run(spec)
-    keep = chosen(select, ignore, lambda bug: families().get(bug, ""))
-    report, code = assemble(program.given, ending, keep, Suppressions(before), None if request.only_evidence else _match)
+    keep = never if request.only_evidence else chosen(select, ignore, lambda bug: families().get(bug, ""))
+    report, code = assemble(program.given, ending, keep, Suppressions(before), _match)
     return Outcome(report, code, before)
 
 
@@ -98,6 +97,11 @@ class Sources:
             except (OSError, ValueError):
                 self._texts[file] = None
         return self._texts[file]
+
+
+def never(bug: str) -> bool:
+    """No diagnosis is wanted, only the evidence."""
+    return False
 
 
 def _match(evidence: list[Evidence]) -> list[Diagnosis]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Sequence
 from importlib import import_module
 
 from numdebug.diagnosing import probe_names, unknown
+from numdebug.evidence import Evidence
 from numdebug.report.escape import one_line, visible
 from numdebug.report.json import place
 from numdebug.report.model import Report
@@ -45,7 +47,9 @@ def _score(asked: set[str], bug: object) -> float:
     best = max((len(asked & _words(s)) / max(len(asked), 1) for s in symptoms), default=0.0)
     if best >= 0.5:
         return 1 + best
-    text = _words(f"{getattr(bug, 'title', '')} {_section(getattr(bug, 'page', ''), 'What happens')} {_section(getattr(bug, 'page', ''), 'Why it matters')}")
+    text = _words(
+        f"{getattr(bug, 'title', '')} {_section(getattr(bug, 'page', ''), 'What happens')} {_section(getattr(bug, 'page', ''), 'Why it matters')}"
+    )
     return 0.5 if asked and asked <= text else 0.0
 
 
@@ -61,6 +65,15 @@ def bug(name: str) -> str:
         raise unknown("bug", name, known, "numdebug bugs")
     b = known[name]
     return f"{b.id} ({b.family})\n\n{visible(inspect.cleandoc(b.page))}\n"
+
+
+def why(name: str, evidence: Sequence[Evidence]) -> str:
+    """Why the rule of one bug did or did not fire: what it looks for, and each fact that fits or does not."""
+    bug = import_module("numdebug.catalogue").bugs()[name]
+    found = bug.when.find(evidence)
+    lines = [f"\n{name}: the rule {'holds' if found else 'does not hold'} on {len(evidence)} pieces of evidence"]
+    lines += [f"{'  ' * (depth + 1)}{one_line(line)}" for depth, line in bug.when.explain(evidence)]
+    return "\n".join(lines)
 
 
 def probes() -> str:

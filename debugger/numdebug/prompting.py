@@ -22,7 +22,9 @@ def template() -> str:
 
 def render(report: Report, with_source: bool = True) -> str:
     """The prompt for `report`; without source it holds no line of the user's program."""
-    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False, keep_trailing_newline=True)
+    environment = jinja2.Environment(
+        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False, keep_trailing_newline=True
+    )
     environment.filters.update(line=quoted, fenced=fenced, place=lambda site: quoted(place(site)))
     return environment.from_string(template()).render(report=report, with_source=with_source)
 

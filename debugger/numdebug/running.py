@@ -90,7 +90,9 @@ def run(spec: Spec) -> Ending:
         flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # -W, -X, -O ...: as multiprocessing does
         child = subprocess.Popen(
             [sys.executable, *flags, "-c", LAUNCH, str(spec_file), root],
-            stdout=write_end, stderr=write_end, start_new_session=True,
+            stdout=write_end,
+            stderr=write_end,
+            start_new_session=True,
         )
         os.close(write_end)
         pump = Pump(read_end)

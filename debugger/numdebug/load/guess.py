@@ -13,8 +13,24 @@ from numdebug.load.arguments import Call, Names
 
 LOSS_WORDS = ("loss", "criterion", "objective", "nll", "elbo", "energy")
 STEP_NAMES = ("train_step", "training_step", "train_one_step", "train_batch", "step", "update", "one_step", "do_step")
-LAST_RESORT = ("main", "fit", "train", "run", "train_model", "run_training", "training_loop", "experiment", "demo", "example", "run_demo",
-               "evaluate", "test", "check", "reproduce", "repro")
+LAST_RESORT = (
+    "main",
+    "fit",
+    "train",
+    "run",
+    "train_model",
+    "run_training",
+    "training_loop",
+    "experiment",
+    "demo",
+    "example",
+    "run_demo",
+    "evaluate",
+    "test",
+    "check",
+    "reproduce",
+    "repro",
+)
 HELPERS_TRIED = 3
 
 
@@ -160,8 +176,7 @@ def model_plans(name: str, model: Any, names: Names, watcher: Watcher) -> Iterat
 def class_plans(name: str, kind: type, names: Names, watcher: Watcher) -> Iterator[Plan]:
     """A model class that can be built without arguments."""
     if not arguments.required(kind) and values.is_module_class(kind):
-        for plan in model_plans(f"{name}()", kind(), names, watcher):
-            yield plan
+        yield from model_plans(f"{name}()", kind(), names, watcher)
 
 
 def _run_model(name: str, model: Any, call: Call, names: Names, watcher: Watcher) -> str:
@@ -187,7 +202,7 @@ def _loss_of(output: Any, model: Any, call: Call, names: Names) -> tuple[str, An
         criterion = names.values.get(name)
         function = names.functions.get(name)
         try:
-            if values.is_loss_module(criterion) and target is not None:
+            if criterion is not None and values.is_loss_module(criterion) and target is not None:
                 return f"{name}(output, {target_name})", criterion(first, target)
             if function is not None and is_loss_name(name) and (fitted := _fit_loss(function, first, target, target_name, model, names)):
                 args, text = fitted
@@ -197,7 +212,9 @@ def _loss_of(output: Any, model: Any, call: Call, names: Names) -> tuple[str, An
     return None
 
 
-def _fit_loss(function: Callable[..., Any], output: Any, target: Any, target_name: str, model: Any, names: Names) -> tuple[list[Any], str] | None:
+def _fit_loss(
+    function: Callable[..., Any], output: Any, target: Any, target_name: str, model: Any, names: Names
+) -> tuple[list[Any], str] | None:
     """Arguments of a loss written as a function: the output where a parameter is named so (else first), the target, the file's values."""
     wanted = arguments.required(function)
     place = next((p for p in wanted if p in values.OUTPUT), next((p for p in wanted if p not in values.TARGET), None))

@@ -19,6 +19,7 @@ class Script:
     path: Path  # absolute
     given: str  # argv[0]
     args: tuple[str, ...] = ()
+    text: str | None = None  # run this instead of what the file holds (a repair that is being tried)
     name: str | None = None  # PATH:NAME was asked for: the file is loaded, its `__main__` guard is not entered
 
     def prepare(self) -> ModuleType:
@@ -48,7 +49,7 @@ class Script:
 
     def execute(self, module: ModuleType) -> None:
         """Run the file's code in `module`; what it raises passes through."""
-        code = compile(self.path.read_bytes(), str(self.path), "exec", dont_inherit=True)
+        code = compile(self.path.read_bytes() if self.text is None else self.text, str(self.path), "exec", dont_inherit=True)
         exec(code, module.__dict__)
 
     def run(self) -> ModuleType:
@@ -68,4 +69,3 @@ class Script:
             parts.insert(0, folder.name)
             folder = folder.parent
         return parts, folder
-

@@ -8,14 +8,76 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 MODEL = ("model", "net", "network", "module", "nn", "classifier", "regressor", "policy", "actor", "critic", "encoder", "decoder", "layer")
-INPUT = ("inputs", "x", "batch", "input", "X", "data", "xs", "features", "feats", "images", "image", "imgs", "img", "tokens", "input_ids", "ids",
-         "hidden_states", "x_train", "X_train", "train_x", "samples", "sample", "src", "obs", "points", "sequence", "seq", "example", "xb", "inp")
-TARGET = ("targets", "y", "labels", "target", "label", "ys", "Y", "y_train", "train_y", "y_true", "truth", "gt", "tgt", "true", "yb",
-          "ground_truth")
+INPUT = (
+    "inputs",
+    "x",
+    "batch",
+    "input",
+    "X",
+    "data",
+    "xs",
+    "features",
+    "feats",
+    "images",
+    "image",
+    "imgs",
+    "img",
+    "tokens",
+    "input_ids",
+    "ids",
+    "hidden_states",
+    "x_train",
+    "X_train",
+    "train_x",
+    "samples",
+    "sample",
+    "src",
+    "obs",
+    "points",
+    "sequence",
+    "seq",
+    "example",
+    "xb",
+    "inp",
+)
+TARGET = (
+    "targets",
+    "y",
+    "labels",
+    "target",
+    "label",
+    "ys",
+    "Y",
+    "y_train",
+    "train_y",
+    "y_true",
+    "truth",
+    "gt",
+    "tgt",
+    "true",
+    "yb",
+    "ground_truth",
+)
 OPTIMIZER = ("optimizer", "opt", "optim", "optimiser")
 CRITERION = ("criterion", "loss_fn", "loss_func", "loss_function", "loss_f", "lossfn", "objective", "loss", "crit", "compute_loss")
-OUTPUT = ("logits", "pred", "preds", "prediction", "predictions", "output", "outputs", "y_pred", "y_hat", "yhat", "out", "scores", "logit",
-          "estimate", "recon", "reconstruction")
+OUTPUT = (
+    "logits",
+    "pred",
+    "preds",
+    "prediction",
+    "predictions",
+    "output",
+    "outputs",
+    "y_pred",
+    "y_hat",
+    "yhat",
+    "out",
+    "scores",
+    "logit",
+    "estimate",
+    "recon",
+    "reconstruction",
+)
 SCALER = ("scaler", "grad_scaler")
 SCHEDULER = ("scheduler", "sched", "lr_scheduler")
 GROUPS = (MODEL, INPUT, TARGET, OPTIMIZER, CRITERION, SCALER, SCHEDULER)
@@ -80,7 +142,9 @@ def is_loss_module(value: Any) -> bool:
     """A torch module whose call is a loss: a library loss, or one without parameters that is named as a loss."""
     if not is_module(value):
         return False
-    return _is(value, "nn.modules.loss._Loss") or (type(value).__name__.lower().endswith("loss") and not any(True for _ in value.parameters()))
+    return _is(value, "nn.modules.loss._Loss") or (
+        type(value).__name__.lower().endswith("loss") and not any(True for _ in value.parameters())
+    )
 
 
 def is_model(value: Any) -> bool:
@@ -107,8 +171,12 @@ def may_be_passed(value: Any) -> bool:
     """Whether a guessed call may be given `value`: arrays, numbers, models, optimizers and their helpers, never paths or open files."""
     if value is None or isinstance(value, bool | int | float | complex):
         return True
-    return holds_arrays(value) or is_module(value) or is_optimizer(value) or _is(value, "amp.GradScaler", "optim.lr_scheduler.LRScheduler",
-                                                                                 "Generator", "dtype", "device")
+    return (
+        holds_arrays(value)
+        or is_module(value)
+        or is_optimizer(value)
+        or _is(value, "amp.GradScaler", "optim.lr_scheduler.LRScheduler", "Generator", "dtype", "device")
+    )
 
 
 def scalar_float(value: Any) -> bool:
@@ -145,6 +213,7 @@ def public_values(module: ModuleType) -> dict[str, Any]:
 def own_functions(module: ModuleType) -> dict[str, FunctionType]:
     """Functions that the file itself defines."""
     return {
-        k: v for k, v in public_values(module).items()
+        k: v
+        for k, v in public_values(module).items()
         if isinstance(v, FunctionType) and v.__code__.co_filename == module.__file__ and k == v.__name__
     }

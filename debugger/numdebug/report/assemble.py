@@ -30,6 +30,10 @@ class Reader:
         """Fields of every record called `name`, in order."""
         return [body(r, name) for r in self.records if r.name == name]
 
+    def last(self, name: str) -> dict[str, Any] | None:
+        """Fields of the last record called `name`, or None."""
+        return (self.all(name) or [{}])[-1] or None
+
     def merged(self, name: str) -> dict[str, Any]:
         """Fields of all records called `name`; later ones win."""
         return {k: v for data in self.all(name) for k, v in data.items()}
@@ -93,10 +97,10 @@ def observed_of(journal: Reader, fate: Fate) -> Observed:
 
 def fate_of(journal: Reader, ending: Ending) -> Fate:
     """How the program ended, in words, from its own last record and the child's exit status."""
-    last = (journal.all("ended") or [{}])[-1]
+    last = journal.last("ended") or {}
     how, why, status = last.get("how", ""), str(last.get("why") or ""), last.get("status")
-    raised = (journal.all("raised") or [None])[-1] if how == "raised" else None
-    failure = (journal.all("failure") or [None])[-1]
+    raised = journal.last("raised") if how == "raised" else None
+    failure = journal.last("failure")
     notes = []
     if failure:
         notes.append(f"numdebug met an error of its own while {failure.get('where')}: {_last_line(str(failure.get('traceback', '')))}")

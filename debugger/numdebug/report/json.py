@@ -66,7 +66,9 @@ def parse(text: str) -> Report:
         raise UserError(f"this is not a numdebug report: {why}; make one with: numdebug diagnose FILE --format json") from None
     if not isinstance(data, dict) or data.get("schema_version") != SCHEMA_VERSION:
         version = data.get("schema_version") if isinstance(data, dict) else None
-        raise UserError(f"this is not a numdebug report of schema version {SCHEMA_VERSION} (it says {version!r}); diagnose the program again.")
+        raise UserError(
+            f"this is not a numdebug report of schema version {SCHEMA_VERSION} (it says {version!r}); diagnose the program again."
+        )
     try:
         return Report(
             program=from_plain(Program, data["program"]),

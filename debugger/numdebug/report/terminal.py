@@ -20,7 +20,7 @@ AROUND = 2  # source lines shown before and after
 LONGEST_SPAN = 6  # lines of a multi-line expression that are shown
 MOST_NUMBERS = 6
 LAST_OUTPUT = 8  # lines of what a failed program printed last
-WIDEST_LABEL = 24  # longer labels do not push the rest of their text to the right
+WIDEST_LABEL = 24  # longer labels get a line of their own
 
 Source = Callable[[str], str | None]
 
@@ -29,8 +29,16 @@ def render(report: Report, source: Source, width: int = 100, colour: bool = Fals
     """The report as text. `source` gives the text of a file of the program; `notes` shows hazards of severity note too."""
     out = io.StringIO()
     console = Console(
-        file=out, width=max(width, 40), force_terminal=colour, color_system="standard" if colour else None,
-        no_color=not colour, markup=False, emoji=False, highlight=False, legacy_windows=False, _environ={},
+        file=out,
+        width=max(width, 40),
+        force_terminal=colour,
+        color_system="standard" if colour else None,
+        no_color=not colour,
+        markup=False,
+        emoji=False,
+        highlight=False,
+        legacy_windows=False,
+        _environ={},
     )
     page = Page(console)
     shown = [d for d in report.diagnoses if notes or d.severity != "note"]
@@ -56,8 +64,11 @@ class Page:
     def line(self, label: str, text: str, style: str = "", indent: int = 0, label_style: str = "") -> None:
         """`label` and wrapped `text`, continued under the start of the text."""
         first = Text(" " * indent + visible(label), style=label_style)
-        hang = Text(" " * (len(first) if len(label) <= WIDEST_LABEL else indent + MARGIN))
-        room = max(self.console.width - max(len(first), len(hang)), 20)
+        if len(label) > WIDEST_LABEL:
+            self.console.print(first, soft_wrap=True)
+            first = Text(" " * (indent + MARGIN))
+        hang = Text(" " * len(first))
+        room = max(self.console.width - len(first), 20)
         for number, part in enumerate(Text(visible(text), style=style).wrap(self.console, room) or [Text()]):
             self.console.print(Text.assemble(first if number == 0 else hang, part), soft_wrap=True)
 
@@ -100,12 +111,12 @@ def _frame(page: Page, site: Site, text: str | None) -> None:
     last = min(site.end_line or site.line, site.line + LONGEST_SPAN - 1, len(lines))
     first = max(1, site.line - AROUND)
     end = min(len(lines), last + AROUND)
+    while end > last and not lines[end - 1].strip():
+        end -= 1
     gutter = len(str(end))
     for number in range(first, end + 1):
         line = lines[number - 1]
         inside = site.line <= number <= last
-        if number > last and not line.strip() and number == end:
-            break
         page.raw(f"{'>' if inside else ' '} {number:>{gutter}} | {line}".rstrip(), style="" if inside else "dim", indent=MARGIN - 2)
         if inside and (mark := _underline(site, number, line)):
             page.raw(f"  {'':>{gutter}} | {mark}", style="bold red", indent=MARGIN - 2)
@@ -153,7 +164,9 @@ def _footer(page: Page, report: Report, hidden: int) -> None:
         page.line("called by numdebug: ", "; ".join(observed.guessed))
     if observed.ops and report.diagnoses:
         steps = f"{observed.steps} step{'s' if observed.steps != 1 else ''}"
-        page.line("seen: ", f"{steps}, {observed.ops} operations; stopped because: {observed.stopped_because}", style="dim", label_style="dim")
+        page.line(
+            "seen: ", f"{steps}, {observed.ops} operations; stopped because: {observed.stopped_because}", style="dim", label_style="dim"
+        )
     for note in report.notes:
         if "\n" in note:
             head, *rest = visible(note).split("\n")

@@ -9,8 +9,16 @@ from typing import Any
 from numdebug.report.model import Diagnosis, Observed, Report
 
 PACKAGES = {  # module name -> what to install, where the two differ
-    "sklearn": "scikit-learn", "cv2": "opencv-python", "PIL": "pillow", "yaml": "pyyaml", "skimage": "scikit-image", "bs4": "beautifulsoup4",
-    "torch_geometric": "torch-geometric", "pytorch_lightning": "lightning", "dateutil": "python-dateutil", "Bio": "biopython",
+    "sklearn": "scikit-learn",
+    "cv2": "opencv-python",
+    "PIL": "pillow",
+    "yaml": "pyyaml",
+    "skimage": "scikit-image",
+    "bs4": "beautifulsoup4",
+    "torch_geometric": "torch-geometric",
+    "pytorch_lightning": "lightning",
+    "dateutil": "python-dateutil",
+    "Bio": "biopython",
 }
 
 
