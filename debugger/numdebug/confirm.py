@@ -12,6 +12,7 @@ from typing import Any
 
 from numdebug.report.model import Diagnosis, Repair
 from numdebug.run import CannotAsk, Replayed, Run
+from numdebug.siblings import every_call
 
 Try = Callable[[Repair], "Trial | None"]
 MOST = 12  # suspects tried one by one; beyond it the failing step is not worth more of the user's time
@@ -77,7 +78,7 @@ def _alone(run: Run, d: Diagnosis, control: Replayed) -> Diagnosis:
         return _untried(d, "a setting takes effect over steps, not in the recorded one")
     for repair in alternatives(d.repair):
         try:
-            outcome = run.rewrite([repair])
+            outcome = run.rewrite([every_call(run.recording, repair)])
         except CannotAsk as why:
             d = _untried(d, str(why)) if d.confirmed != "no" else d
             continue
@@ -127,7 +128,7 @@ def _together(run: Run, diagnoses: list[Diagnosis], control: Replayed) -> list[D
 
 def _cured(run: Run, chosen: Sequence[Diagnosis]) -> bool:
     try:
-        return run.rewrite([d.repair for d in chosen if d.repair is not None]).finite
+        return run.rewrite([every_call(run.recording, d.repair) for d in chosen if d.repair is not None]).finite
     except CannotAsk:
         return False
 

@@ -19,7 +19,8 @@ def patched(diff: str, folder: Path) -> dict[Path, str]:
         if line.startswith("--- "):
             _keep(texts, path, out, source, at)
             path = folder / line[4:].rstrip("\r\n").removeprefix("a/")
-            source = path.read_text(encoding="utf-8", newline="").splitlines(keepends=True)
+            with path.open(encoding="utf-8", newline="") as file:
+                source = file.read().splitlines(keepends=True)
             out, at = [], 0
         elif (hunk := _HUNK.match(line)) is not None:
             start = int(hunk[1]) - (0 if hunk[2] == "0" else 1)

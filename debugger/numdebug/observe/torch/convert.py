@@ -45,9 +45,9 @@ class Converter:
         for what, cell, name in self.observer.sinks:
             value = self.value(cell)
             producer = recording.producer(value)
-            label = self._names.get(int(name[1:]), None) if name and name.startswith("@") else name
+            label = None if what == "loss" else self._names.get(int(name[1:]), None) if name and name.startswith("@") else name
             recording.sinks.append(
-                Sink(what, value, label or value.name, producer.site if producer else None, self.observer.current.index)  # type: ignore[arg-type]
+                Sink(what, value, label or (value.name if what != "loss" else None), producer.site if producer else None, self.observer.current.index)  # type: ignore[arg-type]
             )
         return recording
 
@@ -70,7 +70,11 @@ class Converter:
         tensor = held if held is not None else cell.alive
         producer = self._index.get(cell.producer) if cell.producer is not None else None
         role = "result"
+        made_at, made_by = cell.made_at, cell.made_by
         if producer is None:
+            origin = self.observer.tracer.origin(cell.storage, cell.address)
+            if origin is not None:
+                made_at, made_by = origin
             role = "parameter" if cell.requires_grad and cell.is_leaf else "input"
         known = Value(
             number,
@@ -79,8 +83,8 @@ class Converter:
             producer,
             self._names.get(cell.key),
             role,  # type: ignore[arg-type]
-            self.site(cell.made_at) if cell.made_at else None,
-            cell.made_by.rpartition("::")[2] if cell.made_by else None,
+            self.site(made_at) if made_at else None,
+            made_by.rpartition("::")[2] if made_by else None,
         )
         self._values[id(cell)] = known
         return known

@@ -211,7 +211,6 @@ class TorchObserver:
         self.current = Step(number)
         self.tracer.boundary()
         self.tracer.step = number
-        self.losses = []
         self.journal.add("step", index=number - 1, loss=self.steps[-1].loss, gradient_norm=self.steps[-1].gradient_norm)
         if self.max_steps is not None and number >= self.max_steps:
             self.stopped_because = f"--max-steps {self.max_steps}"

@@ -60,7 +60,7 @@ class TorchRun:
         return self._replay(repairs)
 
     def _roots(self) -> tuple[list[Cell], bool]:
-        if self.observer.losses:
+        if self.observer.losses and not any(what == "output" for what, _, _ in self.observer.sinks):
             return self.observer.losses, True
         return [cell for what, cell, _ in self.observer.sinks if what in ("output", "loss")], self.observer.saw_backward
 

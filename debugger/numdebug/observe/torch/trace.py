@@ -259,10 +259,12 @@ class Tracer(TorchDispatchMode):
         made = self._new(tensor, writer[1], storage, address, writer[0])
         if tensor.requires_grad:
             self._requires_grad(made, tensor)
-        origin = self._origin.get(storage)
-        if origin is not None and origin[0] == address:
-            made.made_at, made.made_by = origin[1], origin[2]
         return made
+
+    def origin(self, storage: int, address: int) -> tuple[tuple[Place, ...], str] | None:
+        """Where the memory at `address` was made or last written, and by which operation."""
+        known = self._origin.get(storage)
+        return known[1:] if known is not None and known[0] == address else None
 
     def _requires_grad(self, cell: Cell, tensor: torch.Tensor) -> None:
         cell.requires_grad = True
