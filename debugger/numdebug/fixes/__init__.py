@@ -9,6 +9,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from numdebug.fixes import (  # noqa: F401  (each adds its writers to FORMS)
+    arguments,
+    branches,
+    data,
+    exponentials,
+    log_of_sigmoid,
+    log_of_softmax,
+    magnitudes,
+    precision,
+    products,
+    settings,
+)
 from numdebug.fixes.job import FORMS, Job
 from numdebug.fixes.source import Refused
 from numdebug.report.model import Repair
@@ -31,8 +43,6 @@ def write_diff(repair: Repair, folder: Path) -> str | None:
 
 def build(repair: Repair, folder: Path) -> str:
     """As `write_diff`, but says why not."""
-    from numdebug.fixes import arguments, branches, exponentials, log_of_sigmoid, log_of_softmax, settings  # noqa: F401  (writers register themselves)
-
     writer = FORMS.get(repair.form)
     if writer is None:
         raise Refused(f"no way to write {repair.form}")

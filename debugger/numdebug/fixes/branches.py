@@ -67,7 +67,7 @@ def _said_at(source: Source, condition: ast.expr, call: ast.AST, node: ast.AST) 
     if definition is not None and isinstance(condition, ast.Name):
         candidates.append(definition.value)
     for candidate in candidates:
-        if not scope.has_effects(candidate) and _known(source, candidate, there, here):
+        if not scope.has_effects(candidate) and known_at(source, candidate, there, here):
             return fit(source.text(candidate), LOOSE)
     raise Refused("the condition is not known yet where the operation runs")
 
@@ -78,7 +78,7 @@ def _same_level(source: Source, call: ast.AST, node: ast.AST) -> bool:
     return source.nearest(call, kinds) is source.nearest(node, kinds)
 
 
-def _known(source: Source, node: ast.expr, there: ast.stmt, here: ast.stmt) -> bool:
+def known_at(source: Source, node: ast.expr, there: ast.stmt, here: ast.stmt) -> bool:
     """Whether an expression of the later statement has its value at the earlier one already."""
     if not scope.dominates(source, here, there):
         return False

@@ -111,7 +111,7 @@ def number(value: float) -> str:
         mantissa, exponent = text.split("e")
         return f"{mantissa}e{int(exponent)}"
     short = f"{value:.0e}"
-    if abs(value) < 1e-3 and value and float(short) == value:  # 1e-4 rather than 0.0001
+    if 0 < abs(value) <= 1e-3 and float(short) == value:  # 1e-4 rather than 0.0001
         mantissa, exponent = short.split("e")
         return f"{mantissa}e{int(exponent)}"
     return text if "." in text else f"{text}.0"

@@ -1,0 +1,136 @@
+"""What was wrong with the numbers that went in: rows, ties, and samples of one."""
+
+from __future__ import annotations
+
+import ast
+
+from numdebug.fixes import scope, spelling
+from numdebug.fixes.job import Job, form
+from numdebug.fixes.operations import is_number, is_op
+from numdebug.fixes.settings import set_keyword
+from numdebug.fixes.source import Refused, Source
+from numdebug.fixes.tracing import named_before
+from numdebug.fixes.wording import SUM, fit
+
+
+@form("drop_rows")
+def write_drop_rows(job: Job) -> None:
+    """After the array is made, its rows with NaN or inf are dropped; refused where another array runs in parallel."""
+    for role in job.targets():
+        site = job.repair.sites[role]
+        source = job.source(site)
+        nodes = source.at(site) or source.on_line(site)
+        if not nodes:
+            raise Refused("nothing at the span")
+        statement = source.statement(nodes[0])
+        if not (isinstance(statement, ast.Assign) and len(statement.targets) == 1 and isinstance(statement.targets[0], ast.Name)):
+            raise Refused("not a simple assignment")
+        name = statement.targets[0].id
+        _alone(source, statement, name)
+        array = job.get("array", "torch")
+        dims = job.get("ndim", 2)
+        if array == "numpy":
+            np = spelling.module(job, source, "numpy", statement, "np")
+            finite = f"{np}.isfinite({name})"
+            tail = {1: "", 2: ".all(axis=1)"}.get(dims, f".reshape(len({name}), -1).all(axis=1)")
+        elif array == "torch":
+            finite = f"{name}.isfinite()"
+            tail = {1: "", 2: ".all(dim=1)"}.get(dims, ".flatten(1).all(dim=1)")
+        else:
+            raise Refused("an unknown kind of array")
+        job.after(source, statement, f"{name} = {name}[{finite}{tail}]")
+
+
+def _alone(source: Source, statement: ast.Assign, name: str) -> None:
+    """Refuse where rows of the array belong to rows of another that is not made of it."""
+    own = scope.scope_of(source, statement)
+    if source.nearest(statement, (ast.For, ast.While)) is not None:
+        raise Refused("the array is made in a loop")
+    end = source.span(statement)[1]
+    derived = {name}
+    assigned: dict[str, list[ast.expr]] = {}
+    for node in scope.within(own):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                for n in ast.walk(target):
+                    if isinstance(n, ast.Name):
+                        assigned.setdefault(n.id, []).append(node.value)
+                        if source.span(node)[0] < end and n.id == name and node is not statement:
+                            raise Refused("the name is bound more than once")
+    while True:
+        more = {n for n, values in assigned.items() if any(scope.read(v) & derived for v in values)} | derived
+        if more == derived:
+            break
+        derived = more
+    before_data = {n for v in [statement.value] for n in scope.read(v)}
+    others = {n for n, values in assigned.items() if n not in derived and any(_array(v) for v in values)}
+    others |= {n for n in before_data if n in assigned and n not in derived and any(_array(v) for v in assigned[n])}
+    for node in ast.walk(own):
+        if not isinstance(node, ast.Call | ast.BinOp | ast.Tuple) or source.span(node)[0] < end:
+            continue
+        reads = scope.read(node)
+        if reads & derived and reads & others:
+            raise Refused("another array runs in parallel")
+
+
+def _array(value: ast.expr) -> bool:
+    """Whether a value may be an array: no literal, and no object of a class."""
+    if is_number(value) or isinstance(value, ast.Constant | ast.Lambda | ast.Dict):
+        return False
+    if isinstance(value, ast.Call):
+        last = (scope.dotted(value.func) or "").rpartition(".")[2]
+        return not last[:1].isupper() and last not in {"default_rng", "manual_seed", "device", "len", "int", "float", "range", "StringIO", "Path", "open"}
+    return True
+
+
+@form("break_ties")
+def write_break_ties(job: Job) -> None:
+    """A small ramp on the diagonal keeps eigenvalues apart."""
+    eps = job.literal("eps")
+    if eps is None:
+        raise Refused("no eps")
+    names = ("eigh", "eigvalsh", "symeig") if not job.get("square") else ("eigh", "eigvalsh", "symeig", "svd", "svdvals", "eig")
+    for role in job.targets():
+        site = job.repair.sites[role]
+        source, call = job.find(role, ast.Call, lambda n, s=site: is_op(job.source(s), n, *names) is not None)  # type: ignore[misc]
+        op = is_op(source, call, *names)
+        if op is None:
+            raise Refused("not a decomposition")
+        m = source.text(op.operand) if scope.dotted(op.operand) is not None else named_before(job, source, op.operand, ("matrix", "symmetric"))
+        root = spelling.torch(job, source, call)
+        ramp = f"{root}.linspace(0.0, {eps}, {m}.shape[-1], dtype={m}.dtype, device={m}.device)"
+        job.replace(source, op.operand, f"{m} + {root}.diag({ramp})")
+
+
+@form("correction0")
+def write_correction(job: Job) -> None:
+    """The standard deviation of one sample divides by n, not by n - 1; with an eps, under the root."""
+    eps = job.literal("eps")
+    for role in job.targets():
+        site = job.repair.sites[role]
+        source, call = job.find(role, ast.Call, lambda n, s=site: is_op(job.source(s), n, "std", "var") is not None)  # type: ignore[misc]
+        op = is_op(source, call, "std", "var")
+        if op is None or any(isinstance(a, ast.Constant) and isinstance(a.value, bool) for a in op.rest) or len(op.rest) > 1:
+            raise Refused("positional flags")
+        old = next((k for k in call.keywords if k.arg in ("unbiased", "correction")), None)
+        if op.name == "std" and eps is not None:
+            if not isinstance(call.func, ast.Attribute):
+                raise Refused("std under its bare name")
+            text = source.text(call).encode()
+            begin = source.span(call)[0]
+            if old is not None:
+                a, b = source.span(old)
+                text = text[: a - begin] + b"correction=0" + text[b - begin :]
+            else:
+                close = text.rstrip(b")").rstrip() if not (call.args or call.keywords) else text[:-1].rstrip().rstrip(b",")
+                lead = b", " if call.args or call.keywords else b""
+                text = (text[:-1] if not lead else close) + lead + b"correction=0)"
+            at = source.span(call.func)[1] - begin
+            said = text[: at - 3].decode() + "var" + text[at:].decode()
+            job.replace(source, call, f"({fit(said, SUM)} + {eps}).sqrt()")
+            continue
+        if old is not None:
+            a, b = source.span(old)
+            job.put(source, a, b, "correction=0")
+        else:
+            set_keyword(job, source, call, "correction", "0")

@@ -1,0 +1,206 @@
+"""A wider type, or a smaller number, where the type at hand cannot hold the result."""
+
+from __future__ import annotations
+
+import ast
+
+from numdebug.fixes import scope, spelling
+from numdebug.fixes.branches import known_at
+from numdebug.fixes.job import Job, form
+from numdebug.fixes.operations import constant, is_op, operation
+from numdebug.fixes.softmaxes import in_place
+from numdebug.fixes.source import Refused, Source
+from numdebug.fixes.wording import ATOM, PRODUCT, UNARY, fit
+
+_TWO = {"matmul", "mm", "bmm", "mul", "add", "sub", "div", "mv", "dot", "linear", "addmm", "baddbmm", "einsum", "multiply", "outer"}
+_ONE = {"sum", "mean", "square", "exp", "pow", "norm", "vector_norm", "cumsum", "cumprod", "prod", "var", "std", "expm1", "softplus", "logsumexp"}
+_INTEGER = {"sum", "prod", "cumsum", "cumprod", "mul", "add", "sub", "square", "pow", "abs", "neg", "matmul", "dot", "multiply"}
+_ARITHMETIC = (ast.MatMult, ast.Mult, ast.Add, ast.Sub, ast.Div, ast.Pow, ast.LShift)
+
+
+def operands(source: Source, node: ast.AST) -> list[ast.expr]:
+    """The arrays that an operation reads; literals are left out."""
+    found: list[ast.expr]
+    if isinstance(node, ast.BinOp) and isinstance(node.op, _ARITHMETIC):
+        found = [node.left] if isinstance(node.op, ast.Pow) else [node.left, node.right]
+    else:
+        op = operation(source, node)
+        if op is None or in_place(op):
+            return []
+        if op.name in _TWO:
+            found = [op.operand, *op.rest]
+        elif op.name in _ONE | _INTEGER:
+            found = [op.operand]
+        else:
+            return []
+    return [f for f in found if not isinstance(f, ast.Constant) and constant(source, f) is None]
+
+
+@form("float32")
+def write_float32(job: Job) -> None:
+    """The operands of a half-precision operation are cast to float32; with `back`, its result is cast again."""
+    for role in job.targets():
+        source, node = job.find(role, (ast.BinOp, ast.Call), lambda n, r=role: bool(operands(job.source(job.repair.sites[r]), n)))  # type: ignore[misc]
+        found = operands(source, node)
+        start, end = source.span(node)
+        if job.get("back"):
+            first = next((f for f in found if scope.dotted(f) is not None), None)
+            text = source.text(node).encode()
+            for operand in sorted(found, key=source.span, reverse=True):
+                a, b = source.span(operand)
+                cast = f"{fit(source.text(operand), ATOM)}.float()"
+                text = text[: a - start] + cast.encode() + text[b - start :]
+            dtype = f".to({source.text(first)}.dtype)" if first is not None else ".half()"
+            job.replace(source, node, f"{fit(text.decode(), ATOM)}{dtype}")
+            continue
+        for operand in found:
+            job.replace(source, operand, f"{fit(source.text(operand), ATOM)}.float()")
+
+
+# -- dividing first ----------------------------------------------------------------------------------------------
+
+
+@form("prescale")
+def write_prescale(job: Job) -> None:
+    """(q @ k) / c becomes (q / c) @ k: the product stays in range."""
+    for role in job.targets():
+        source, node = job.find(role, (ast.BinOp, ast.Call), lambda n, r=role: _left(job.source(job.repair.sites[r]), n) is not None)  # type: ignore[misc]
+        left = _left(source, node)
+        site = job.role("div", role)
+        if left is None or site is None:
+            raise Refused("no division")
+        own, division = job.find(site, (ast.BinOp, ast.AugAssign, ast.Call), lambda n: _scaling(source, n) is not None)
+        scaling = _scaling(source, division)
+        if own is not source or scaling is None:
+            raise Refused("the division is elsewhere")
+        value, by, sign = scaling
+        if not _scalar(source, by) and not job.get("scalar"):
+            raise Refused("the divisor may be an array")
+        inside = source.inside(value, node) or source.inside(node, value)
+        if not inside:
+            definition = scope.reaching(source, value)
+            if definition is None or definition.value is not node:
+                raise Refused("the division is of something else")
+            readers = [u for u in scope.uses(source, definition) if u is not value and not source.inside(u, division)]
+            if readers and not isinstance(division, ast.AugAssign):
+                raise Refused("the product is used undivided as well")
+            if not known_at(source, by, source.statement(division), source.statement(node)):
+                raise Refused("the divisor is not known at the product")
+        elif value is not node:
+            raise Refused("the division is of something else")
+        scaled = f"{fit(source.text(left), PRODUCT)} {sign} {fit(source.text(by), PRODUCT + 1)}"
+        if inside:
+            start = source.span(node)[0]
+            a, b = source.span(left)
+            text = source.text(node).encode()
+            placed = fit(scaled, ATOM) if not _is_argument(source, left) else scaled
+            job.replace(source, division if isinstance(division, ast.expr) else node, (text[: a - start] + placed.encode() + text[b - start :]).decode())
+            continue
+        job.replace(source, left, scaled if _is_argument(source, left) else fit(scaled, ATOM))
+        statement = source.statement(division)
+        if isinstance(division, ast.AugAssign) or _only_rebinds(statement, division, value):
+            job.drop(source, statement)
+        elif isinstance(division, ast.expr):
+            job.replace(source, division, source.text(value))
+
+
+def _is_argument(source: Source, node: ast.expr) -> bool:
+    parent = source.parent(node)
+    return isinstance(parent, ast.Call) and parent.func is not node
+
+
+def _only_rebinds(statement: ast.stmt, division: ast.AST, value: ast.expr) -> bool:
+    if not (isinstance(statement, ast.Assign) and statement.value is division and len(statement.targets) == 1):
+        return False
+    target = scope.dotted(statement.targets[0])
+    return target is not None and target == scope.dotted(value)
+
+
+def _left(source: Source, node: ast.AST) -> ast.expr | None:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+        return node.left
+    op = is_op(source, node, "matmul", "bmm", "mm")
+    return op.operand if op is not None else None
+
+
+def _scaling(source: Source, node: ast.AST) -> tuple[ast.expr, ast.expr, str] | None:
+    """The value, the scalar and the sign of `value / scalar` or `value * scalar`."""
+    match node:
+        case ast.BinOp(left=left, op=ast.Div(), right=right):
+            return left, right, "/"
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            return (right, left, "*") if _scalar(source, left) else (left, right, "*")
+        case ast.AugAssign(target=ast.Name() as target, op=ast.Div(), value=value):
+            return target, value, "/"
+        case ast.AugAssign(target=ast.Name() as target, op=ast.Mult(), value=value):
+            return target, value, "*"
+    op = is_op(source, node, "div")
+    return (op.operand, op.rest[0], "/") if op is not None and op.rest and not in_place(op) else None
+
+
+def _scalar(source: Source, node: ast.expr) -> bool:
+    """Whether an expression is surely a number."""
+    if constant(source, node) is not None:
+        return True
+    if isinstance(node, ast.Call):
+        full = spelling.means(source, node.func) or ""
+        return full in {"math.sqrt", "numpy.sqrt", "float", "int", "len"} or isinstance(node.func, ast.Attribute) and node.func.attr in {"size", "item"}
+    if isinstance(node, ast.BinOp):
+        if isinstance(node.op, ast.Pow) and isinstance(node.left, ast.Name | ast.Attribute | ast.Subscript | ast.Call):
+            return constant(source, node.right) is not None and (_scalar(source, node.left) or "dim" in source.text(node.left).lower() or source.text(node.left) in {"d", "dk", "d_k", "n"})
+        return _scalar(source, node.left) and _scalar(source, node.right)
+    if isinstance(node, ast.Subscript):
+        return isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
+    definition = scope.reaching(source, node) if isinstance(node, ast.Name | ast.Attribute) else None
+    return definition is not None and _scalar(source, definition.value)
+
+
+# -- integers ----------------------------------------------------------------------------------------------------
+
+
+@form("widen_integer")
+def write_widen(job: Job) -> None:
+    """Small integers are cast before the arithmetic; a cast to uint8 is clamped first."""
+    for role in job.targets():
+        source = job.source(job.repair.sites[role])
+        dtype = str(job.get("dtype", "int64"))
+        if dtype not in {"int32", "int64", "float32", "float64"}:
+            raise Refused("an unknown dtype")
+        narrow = job.maybe(role, ast.Call)
+        value = _to_uint8(source, narrow) if narrow is not None else None
+        if value is not None:
+            word = "clip" if _numpy_only(source) else "clamp"
+            job.replace(source, value, f"{fit(source.text(value), ATOM)}.{word}(0, 255)")
+            continue
+        changed = job.maybe(role, ast.AugAssign)
+        if changed is not None and isinstance(changed.target, ast.Name) and isinstance(changed.op, _ARITHMETIC):
+            sign = {ast.Mult: "*", ast.Add: "+", ast.Sub: "-", ast.Div: "/", ast.Pow: "**", ast.LShift: "<<", ast.MatMult: "@"}[type(changed.op)]
+            start, end = source.span(changed)
+            name = changed.target.id
+            job.put(source, start, end, f"{name} = {_cast(job, source, changed, name, dtype)} {sign} {fit(source.text(changed.value), UNARY)}")
+            continue
+        source, node = job.find(role, (ast.BinOp, ast.Call), lambda n, s=source: bool(operands(s, n)))  # type: ignore[misc]
+        for operand in operands(source, node):
+            job.replace(source, operand, _cast(job, source, node, fit(source.text(operand), ATOM), dtype))
+
+
+def _numpy_only(source: Source) -> bool:
+    roots = {i.what.split(".")[0] for i in spelling.imports(source)}
+    return "numpy" in roots and "torch" not in roots
+
+
+def _cast(job: Job, source: Source, at: ast.AST, text: str, dtype: str) -> str:
+    if _numpy_only(source):
+        return f"{text}.astype({spelling.module(job, source, 'numpy', at, 'np')}.{dtype})"
+    return f"{text}.to({spelling.torch(job, source, at)}.{dtype})"
+
+
+def _to_uint8(source: Source, node: ast.Call) -> ast.expr | None:
+    if not isinstance(node.func, ast.Attribute):
+        return None
+    if node.func.attr == "byte" and not node.args:
+        return node.func.value
+    if node.func.attr in {"to", "type", "astype"} and len(node.args) == 1:
+        if spelling.means(source, node.args[0]) in {"torch.uint8", "numpy.uint8"}:
+            return node.func.value
+    return None
