@@ -290,3 +290,11 @@ def test_two_logs_of_a_call_that_must_run_once(tmp_path: Path) -> None:
     case = Case(tmp_path, HEAD + "net = nn.Linear(5, 3)\np = F.softmax(net(z), 1)\na = torch.log(p)\nout = a + p[:, :1].log()\n")
     repair = case.repair("log_softmax", target=("log", 0), target2=("log", 1), softmax="softmax")
     assert case.fixed(repair).endswith("logits = net(z)\na = F.log_softmax(logits, 1)\nout = a + F.log_softmax(logits, 1)[:, :1]\n")
+
+
+def test_a_one_hot_selects(tmp_path: Path) -> None:
+    case = Case(tmp_path, HEAD + "p = F.softmax(z, dim=1)\nout = -torch.log((p * hot).sum(dim=1) + 1e-12).mean()\n")
+    repair = case.repair("log_softmax", target="log", softmax="softmax")
+    assert case.fixed(repair) == HEAD + "out = -(F.log_softmax(z, dim=1) * hot).sum(dim=1).mean()\n"
+    before, after = case.both(repair)
+    assert (before - after).abs() < 1e-5

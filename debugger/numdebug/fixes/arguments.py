@@ -58,7 +58,7 @@ def find_guarded(job: Job, role: str) -> tuple[Source, ast.AST, ast.expr]:
 @form("clamp_argument")
 def write_clamp(job: Job) -> None:
     """f(x) becomes f(x.clamp(min=lo, max=hi)); bounds that are there already are moved."""
-    for role in job.targets():
+    for role in job.each():
         source, node, argument = find_guarded(job, role)
         op = operation(source, node)
         changes = op is not None and in_place(op) and argument is op.operand
@@ -110,7 +110,7 @@ def write_epsilon(job: Job) -> None:
     eps = job.literal("eps")
     if eps is None:
         raise Refused("no eps")
-    for role in job.targets():
+    for role in job.each():
         source, node = job.find(role, (ast.Call, ast.BinOp), lambda n, r=role: _takes_eps(job.source(job.repair.sites[r]), n))  # type: ignore[misc]
         op = operation(source, node)
         if op is not None and op.name in {"norm", "vector_norm", "std", "dist", "pairwise_distance"}:
@@ -186,7 +186,7 @@ def written_out(source: Source, op: Operation, eps: str) -> str:
 def write_divisor(job: Job) -> None:
     """a / b becomes a / b.clamp(min=eps), or, for divisors of either sign, a / torch.where(b == 0, 1, b)."""
     mode = job.get("mode", "clamp")
-    for role in job.targets():
+    for role in job.each():
         source, node, divisor = find_guarded(job, role)
         op = operation(source, node)
         if op is not None and op.name not in {"div", "reciprocal", "rsqrt", "pow"} or isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):

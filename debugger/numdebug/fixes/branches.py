@@ -17,7 +17,7 @@ from numdebug.fixes.wording import ATOM, LOOSE, fit, number
 @form("safe_where")
 def write_safe_where(job: Job) -> None:
     """f(x) in a branch of where(c, f(x), 0) becomes f(where(c, x, safe)): the other branch never sees a singular x."""
-    for role in job.targets():
+    for role in job.each():
         site = job.role("where", role)
         if site is None:
             raise Refused("no where")
@@ -98,7 +98,7 @@ def known_at(source: Source, node: ast.expr, there: ast.stmt, here: ast.stmt) ->
 @form("masked_fill")
 def write_masked_fill(job: Job) -> None:
     """x * mask becomes where(mask, x, 0): zero times inf is not zero."""
-    for role in job.targets():
+    for role in job.each():
         source, node = job.find(role, (ast.BinOp, ast.Call), lambda n, r=role: _product(job.source(job.repair.sites[r]), n) is not None)  # type: ignore[misc]
         sides = _product(source, node)
         if sides is None:
@@ -135,7 +135,7 @@ def _product(source: Source, node: ast.AST) -> tuple[ast.expr, ast.expr] | None:
 @form("guard_masked_rows")
 def write_masked_rows(job: Job) -> None:
     """Rows of nothing but -inf are set to 0 before the softmax."""
-    for role in job.targets():
+    for role in job.each():
         source, node = job.find(role, ast.Call, lambda n, r=role: _soft(job.source(job.repair.sites[r]), n) is not None)  # type: ignore[misc]
         found = _soft(source, node)
         if found is None:

@@ -16,7 +16,7 @@ from numdebug.fixes.wording import SUM, fit
 @form("drop_rows")
 def write_drop_rows(job: Job) -> None:
     """After the array is made, its rows with NaN or inf are dropped; refused where another array runs in parallel."""
-    for role in job.targets():
+    for role in job.each():
         site = job.repair.sites[role]
         source = job.source(site)
         nodes = source.at(site) or source.on_line(site)
@@ -90,7 +90,7 @@ def write_break_ties(job: Job) -> None:
     if eps is None:
         raise Refused("no eps")
     names = ("eigh", "eigvalsh", "symeig") if not job.get("square") else ("eigh", "eigvalsh", "symeig", "svd", "svdvals", "eig")
-    for role in job.targets():
+    for role in job.each():
         site = job.repair.sites[role]
         source, call = job.find(role, ast.Call, lambda n, s=site: is_op(job.source(s), n, *names) is not None)  # type: ignore[misc]
         op = is_op(source, call, *names)
@@ -106,7 +106,7 @@ def write_break_ties(job: Job) -> None:
 def write_correction(job: Job) -> None:
     """The standard deviation of one sample divides by n, not by n - 1; with an eps, under the root."""
     eps = job.literal("eps")
-    for role in job.targets():
+    for role in job.each():
         site = job.repair.sites[role]
         source, call = job.find(role, ast.Call, lambda n, s=site: is_op(job.source(s), n, "std", "var") is not None)  # type: ignore[misc]
         op = is_op(source, call, "std", "var")

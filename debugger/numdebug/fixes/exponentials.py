@@ -20,7 +20,7 @@ _MASKS = ("mask", "keep", "valid", "weight", "hot", "not_self", "eye")
 @form("softmax")
 def write_softmax(job: Job) -> None:
     """The quotient becomes torch.softmax; where that cannot be said, the maximum is subtracted inside exp."""
-    for role in job.targets():
+    for role in job.each():
         try:
             source, node = job.find(role, (ast.BinOp, ast.Call, ast.AugAssign), lambda n, r=role: _quotient(job, r, n))  # type: ignore[misc]
         except Refused:

@@ -39,6 +39,7 @@ class Job:
         self.folder = folder.resolve()
         self.sources: dict[Path, Source] = {}
         self.edits: dict[Source, list[tuple[int, int, str]]] = {}
+        self.mark = ""
         self.removed: set[ast.stmt] = set()
         self.kept: set[ast.stmt] = set()  # rewritten, so not to be removed
 
@@ -51,6 +52,13 @@ class Job:
             raise Refused("no target")
         return sorted(found, key=lambda r: int(r[6:] or 1))
 
+    def each(self) -> Iterator[str]:
+        """The target roles in turn; meanwhile `get` prefers the numbers of that target (dim2 with target2)."""
+        for role in self.targets():
+            self.mark = role[6:]
+            yield role
+        self.mark = ""
+
     def role(self, name: str, target: str) -> str | None:
         """The role that belongs to a target: softmax2 with target2, else softmax."""
         for role in (name + target[6:], name):
@@ -60,7 +68,9 @@ class Job:
 
     def get(self, name: str, default: Any = None) -> Any:
         """A number of the repair."""
-        value = self.repair.numbers.get(name, default)
+        value = self.repair.numbers.get(name + self.mark)
+        value = self.repair.numbers.get(name) if value is None else value
+        value = default if value is None else value
         return getattr(value, "value", value)
 
     def literal(self, name: str) -> str | None:

@@ -143,6 +143,7 @@ def write(job: Job) -> None:
     names: dict[ast.expr, str] = {}
     ways = [argument(source, op) for _, source, op in found]
     for (role, source, op), way in zip(found, ways, strict=True):
+        job.mark = role[6:]
         signs = job.get("sign")
         wanted = signs.get(role) if isinstance(signs, dict) else signs
         if wanted not in (None, way.sign):

@@ -18,7 +18,7 @@ from numdebug.fixes.wording import fit
 def logs(job: Job, *names: str) -> list[tuple[str, Source, Operation]]:
     """The targets, each a call of the logarithm."""
     found = []
-    for role in job.targets():
+    for role in job.each():
         source, node = job.find(role, ast.Call, lambda n, role=role: _is_log(job, role, n, names))  # type: ignore[misc]
         op = is_op(source, node, *names)
         if op is None:
@@ -46,6 +46,7 @@ def write(job: Job) -> None:
     nodes = [op.node for _, _, op in found]
     ways = [trace(source, op.operand, lambda n, s=source: softmax(s, n) is not None) for _, source, op in found]  # type: ignore[misc]
     for (role, source, op), way in zip(found, ways, strict=True):
+        job.mark = role[6:]
         if way.stopped:
             elsewhere.append((role, source, op, way))
             continue

@@ -46,7 +46,7 @@ def squared(source: Source, node: ast.expr) -> ast.expr | None:
 @form("hypot", "scaled_norm")
 def write_magnitude(job: Job) -> None:
     """sqrt(x*x + y*y) becomes hypot(x, y); the root of a sum of squares is scaled by the largest element."""
-    for role in job.targets():
+    for role in job.each():
         source, node = _root(job, role)
         argument = under_root(source, node)
         if argument is None:

@@ -39,7 +39,7 @@ def operands(source: Source, node: ast.AST) -> list[ast.expr]:
 @form("float32")
 def write_float32(job: Job) -> None:
     """The operands of a half-precision operation are cast to float32; with `back`, its result is cast again."""
-    for role in job.targets():
+    for role in job.each():
         source, node = job.find(role, (ast.BinOp, ast.Call), lambda n, r=role: bool(operands(job.source(job.repair.sites[r]), n)))  # type: ignore[misc]
         found = operands(source, node)
         start, end = source.span(node)
@@ -63,7 +63,7 @@ def write_float32(job: Job) -> None:
 @form("prescale")
 def write_prescale(job: Job) -> None:
     """(q @ k) / c becomes (q / c) @ k: the product stays in range."""
-    for role in job.targets():
+    for role in job.each():
         source, node = job.find(role, (ast.BinOp, ast.Call), lambda n, r=role: _left(job.source(job.repair.sites[r]), n) is not None)  # type: ignore[misc]
         left = _left(source, node)
         site = job.role("div", role)
@@ -161,7 +161,7 @@ def _scalar(source: Source, node: ast.expr) -> bool:
 @form("widen_integer")
 def write_widen(job: Job) -> None:
     """Small integers are cast before the arithmetic; a cast to uint8 is clamped first."""
-    for role in job.targets():
+    for role in job.each():
         source = job.source(job.repair.sites[role])
         dtype = str(job.get("dtype", "int64"))
         if dtype not in {"int32", "int64", "float32", "float64"}:

@@ -31,7 +31,7 @@ def factors(source: Source, node: ast.AST) -> tuple[ast.expr, ast.expr] | None:
 def write_xlogy(job: Job) -> None:
     """t * log(q) becomes xlogy(t, q), which is 0 where t is 0; a difference of logs is distributed."""
     done: set[ast.expr] = set()
-    for role in job.targets():
+    for role in job.each():
         source, node = _product(job, role)
         if node in done:
             continue

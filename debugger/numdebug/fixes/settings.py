@@ -86,7 +86,7 @@ def write_optimizer_eps(job: Job) -> None:
     eps = job.literal("eps")
     if eps is None:
         raise Refused("no eps")
-    for role in job.targets():
+    for role in job.each():
         source, call = _find_constructor(job, role, _WITH_EPS)
         name = (scope.dotted(call.func) or "").rpartition(".")[2]
         old = next((k.value for k in call.keywords if k.arg == "eps"), None)
@@ -110,7 +110,7 @@ def write_learning_rate(job: Job) -> None:
         value = float(f"{old * factor:.12g}")
         return number(value)
 
-    for role in job.targets():
+    for role in job.each():
         source, node = _rate(job, role)
         _change_bound(job, source, node, scaled)
 
@@ -279,7 +279,7 @@ def write_epsilon_value(job: Job) -> None:
     eps = job.literal("eps")
     if eps is None:
         raise Refused("no eps")
-    for role in job.targets():
+    for role in job.each():
         site = job.repair.sites[role]
         source = job.source(site)
         tops = source.at(site) or source.on_line(site)
@@ -310,7 +310,7 @@ def _epsilons(source: Source, top: ast.AST) -> list[ast.expr]:
 @form("zero_infinity")
 def write_zero_infinity(job: Job) -> None:
     """Set zero_infinity=True on the CTC loss."""
-    for role in job.targets():
+    for role in job.each():
         source, call = _find_constructor(job, role, {"ctc_loss", "CTCLoss"})
         name = (scope.dotted(call.func) or "").rpartition(".")[2]
         set_keyword(job, source, call, "zero_infinity", "True", 6 if name == "ctc_loss" else 2)
@@ -319,7 +319,7 @@ def write_zero_infinity(job: Job) -> None:
 @form("bfloat16_autocast")
 def write_bfloat16(job: Job) -> None:
     """autocast to bfloat16, whose range is that of float32."""
-    for role in job.targets():
+    for role in job.each():
         source, call = _find_constructor(job, role, {"autocast"})
         halves = [n for n in ast.walk(call) if isinstance(n, ast.Attribute | ast.Name) and spelling.means(source, n) in {"torch.float16", "torch.half"}]
         root = spelling.torch(job, source, call)

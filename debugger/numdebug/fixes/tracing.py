@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -104,6 +105,11 @@ def structural(source: Source, node: ast.expr) -> Layer | None:
     if isinstance(node, ast.Attribute) and node.attr in _VIEWS:
         return Layer(node, node.value, False)
     op = operation(source, node)
+    if op is not None and op.name == "sum" and isinstance(op.operand, ast.BinOp) and isinstance(op.operand.op, ast.Mult):
+        sides = op.operand.left, op.operand.right
+        for inner, other in (sides, sides[::-1]):
+            if _one_hot(source, other) and op.rest + tuple(op.node.keywords):
+                return Layer(node, inner, False)
     if op is None or op.name not in STRUCTURE:
         return None
     if op.name in {"max", "min"} and op.rest and not isinstance(op.rest[0], ast.Constant | ast.UnaryOp):
@@ -111,6 +117,15 @@ def structural(source: Source, node: ast.expr) -> Layer | None:
     if not op.method and op.name in {"float", "double", "to", "cpu", "cuda", "view", "reshape"} and op.name not in {"reshape"}:
         return None
     return Layer(node, op.operand, False)
+
+
+def _one_hot(source: Source, node: ast.expr) -> bool:
+    """Whether an array has a single 1 in each row, by its name or by how it is made: its product and sum select."""
+    if "hot" in (scope.dotted(node) or "").lower():
+        return True
+    definition = scope.reaching(source, node) if isinstance(node, ast.Name | ast.Attribute) else None
+    made = source.text(definition.value if definition is not None else node)
+    return "one_hot" in made or re.match(r"torch\.eye\([^()]*\)\[", made) is not None
 
 
 def spliced(source: Source, outer: ast.expr, inner: ast.expr, text: str) -> str:
