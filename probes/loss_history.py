@@ -17,6 +17,9 @@ from numdebug.run import Run
 
 QUESTION = "Did the run blow up step by step, and at what rate?"
 
+# A suspicion only (a run at a lower rate decides): the loss once stood at ten times its first value, and ended no lower than it began.
+SPIKE, STUCK = 10.0, 0.9
+
 
 def measure(run: Run) -> Iterator[Evidence]:
     """One fact, where at least three steps have a finite loss."""
@@ -52,7 +55,13 @@ def measure(run: Run) -> Iterator[Evidence]:
     site = sites.get("optimizer") or sites.get("update")
     if site is not None:
         sites["target"] = site
-    facts = {"steps": len(series), "failed": bool(run.recording.sinks), "scaled": any(s.scaled for s in steps)}
+    facts = {
+        "steps": len(series),
+        "failed": bool(run.recording.sinks),
+        "scaled": any(s.scaled for s in steps),
+        "spiked": max(losses) >= SPIKE * losses[0] > 0,
+        "stuck": median(losses[-10:]) >= STUCK * losses[0],
+    }
     yield Evidence("loss-history", "loss_history", site=site, numbers=numbers, facts=facts, sites=sites)
 
 

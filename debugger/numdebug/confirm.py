@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from statistics import median
 from typing import Any
 
 from numdebug.report.model import Diagnosis, Repair
@@ -15,6 +16,7 @@ from numdebug.run import CannotAsk, Replayed, Run
 from numdebug.siblings import every_call
 
 Try = Callable[[Repair], "Trial | None"]
+SUSPICIONS = frozenset({"learning-rate-divergence"})  # where nothing failed, only a run at a lower rate makes this a finding
 MOST = 12  # suspects tried one by one; beyond it the failing step is not worth more of the user's time
 
 
@@ -29,6 +31,11 @@ class Trial:
         self.change = change
         self.repair = repair
 
+    @property
+    def learns(self) -> bool:
+        """The loss ends at less than half of where it began."""
+        return self.first_loss is not None and self.last_loss is not None and abs(self.last_loss) < 0.5 * abs(self.first_loss)
+
 
 def confirm(run: Run, diagnoses: Sequence[Diagnosis], trial: Try | None) -> list[Diagnosis]:
     """The same diagnoses with `confirmed` and why."""
@@ -39,7 +46,8 @@ def confirm(run: Run, diagnoses: Sequence[Diagnosis], trial: Try | None) -> list
     except CannotAsk as why:
         return [_with_trial(_untried(d, str(why)), trial) for d in diagnoses]
     if control.finite:
-        return [_with_trial(_untried(d, "the recorded step alone does not reproduce the symptom"), trial) for d in diagnoses]
+        tried = [_with_trial(_untried(d, "the recorded step alone does not reproduce the symptom"), trial) for d in diagnoses]
+        return [d for d in tried if d.bug not in SUSPICIONS or d.confirmed == "yes" or run.recording.sinks]
     tried = [_alone(run, d, control) if number < MOST else _untried(d, "too many suspects") for number, d in enumerate(diagnoses)]
     if not any(d.confirmed == "yes" for d in tried):
         tried = _together(run, tried, control)
@@ -63,9 +71,8 @@ def _with_trial(d: Diagnosis, trial: Try | None) -> Diagnosis:
         return _untried(d, "the change could not be written into the program")
     if not outcome.finite:
         return replace(d, confirmed="no", confirmed_why=f"run again {outcome.change}, the program fails all the same")
-    grew = outcome.first_loss is not None and outcome.last_loss is not None and outcome.last_loss > outcome.first_loss
-    if d.bug == "learning-rate-divergence" and grew:
-        return replace(d, confirmed="no", confirmed_why=f"run again {outcome.change}, the loss still grows")
+    if d.bug == "learning-rate-divergence" and not outcome.learns:
+        return replace(d, confirmed="no", confirmed_why=f"run again {outcome.change}, the loss does not fall either")
     losses = "" if outcome.last_loss is None else f", and the loss goes from {outcome.first_loss:.4g} to {outcome.last_loss:.4g}"
     why = f"the program as it is fails; run again {outcome.change}, all {outcome.steps} steps are finite{losses}"
     return replace(d, confirmed="yes", confirmed_why=why, repair=outcome.repair)
@@ -155,4 +162,4 @@ def as_trial(watcher: Any, change: str, repair: Repair) -> Trial:
     steps = [s for o in observers for s in o.steps]
     losses = [s.loss for s in steps if s.loss is not None]
     finite = bool(steps or watcher.ops) and all(o.first_bad is None for o in observers)
-    return Trial(finite, len(steps), losses[0] if losses else None, losses[-1] if losses else None, change, repair)
+    return Trial(finite, len(steps), losses[0] if losses else None, median(losses[-10:]) if losses else None, change, repair)

@@ -82,7 +82,7 @@ def _trial(watcher: Any, run: Run, options: dict[str, Any]) -> Any:
                 return outcome
             second = again({"diff": diff, "traced": 0})
             outcome = as_trial(second, f"with {_change(changed)}", changed)
-            if outcome.finite and not (outcome.last_loss is not None and outcome.first_loss is not None and outcome.last_loss > outcome.first_loss):
+            if outcome.finite and (repair.form != "learning_rate" or outcome.learns):
                 return outcome
         return outcome
 

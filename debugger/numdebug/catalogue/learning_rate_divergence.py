@@ -28,6 +28,8 @@ from numdebug.rules import Above, Found, seen
 def _because(hit: Found) -> str:
     e = hit[0]
     rate = f" at learning rate {number(e['learning_rate'])}" if e["learning_rate"] is not None else ""
+    if not e["failed"]:
+        return f"the loss rose from {number(e['first_loss'])} to {number(e['highest_loss'])} and ended at {number(e['median_late_loss'])}, no lower than it began{rate}"
     return f"the loss grew {number(e['factor'])}x a step over the last {e['growing_steps']} steps, from {number(e['lowest_loss'])} to {number(e['highest_loss'])}{rate}"
 
 
@@ -40,7 +42,7 @@ bug = Bug(
     title="the learning rate is too high: the loss grows step by step",
     family="training",
     # Two growing steps and a tenfold loss make it a suspect; the run at a lower rate decides.
-    when=seen("loss-history", failed=True, growing_steps=Above(1), growth=Above(10)),
+    when=seen("loss-history", failed=True, growing_steps=Above(1), growth=Above(10)) | seen("loss-history", failed=False, spiked=True, stuck=True),
     because=_because,
     fix="lower the learning rate",
     repair=_repair,

@@ -6,7 +6,7 @@ get their generator's state back; a hand-written autograd function is called its
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,6 +54,8 @@ class Replay:
         self.leaves: dict[int, tuple[Cell, torch.Tensor]] = {}
         self.leaf_values: dict[int, torch.Tensor] = {}  # by id of Cell: data to use instead of what was recorded
         self.dtype: torch.dtype | None = None  # compute low precision in this format instead
+        self.wide = False  # compute everything in float64
+        self.watched: dict[int, torch.Tensor] = {}  # first result of the rewritten operations
         self._keep: list[Any] = []
         self.needed, self._written = self._closure()
 
@@ -115,6 +117,11 @@ class Replay:
             args = tuple(a.clone() if i in (3, 4) and isinstance(a, torch.Tensor) else a for i, a in enumerate(args))
         if self.dtype is not None and kwargs.get("dtype") in (torch.float16, torch.bfloat16):
             kwargs = {**kwargs, "dtype": self.dtype}
+        if self.wide:
+            if raw.rng is not None or not any(True for _ in raw.cells()):
+                return [_widened(c.tensor) if c is not None and c.tensor is not None else None for c in raw.outs]
+            if isinstance(kwargs.get("dtype"), torch.dtype) and kwargs["dtype"].is_floating_point:
+                kwargs = {**kwargs, "dtype": torch.float64}
         return raw.func(*args, **kwargs)
 
     def _thaw(self, tree: Any, swap: dict[int, torch.Tensor]) -> Any:
@@ -134,6 +141,8 @@ class Replay:
             raise CannotReplay("a value that the step needs was not kept")
         if self.dtype is not None and value.dtype in (torch.float16, torch.bfloat16):
             value = value.to(self.dtype)
+        if self.wide:
+            value = _widened(value)
         if cell.storage in self._written and not (cell.is_leaf and cell.requires_grad):
             value = value.clone()
         held = value.detach()
@@ -144,9 +153,10 @@ class Replay:
 
     # -- the run -----------------------------------------------------------------------------------------------
 
-    def run(self, rewrites: dict[int, Rewrite] | None = None) -> Outcome:
+    def run(self, rewrites: dict[int, Rewrite] | None = None, watch: Iterable[int] = ()) -> Outcome:
         """All needed operations in order, then the gradients. Raises CannotReplay where the recording does not suffice."""
         rewrites = rewrites or {}
+        watched = set(watch)
         with _generators_restored(self.raws, self.needed), torch.autocast("cpu", enabled=False):
             for place in self.needed:
                 raw = self.raws[place]
@@ -158,6 +168,8 @@ class Replay:
                     except (RuntimeError, TypeError, ValueError, NotImplementedError) as error:
                         raise CannotReplay(f"{raw.func} cannot be run again: {str(error).splitlines()[0]}") from error
                 self._bind(raw, result)
+                if place in watched:
+                    self.watched[place] = (result[0] if isinstance(result, (tuple, list)) else result).detach()
             return self._outcome()
 
     def _bind(self, raw: Raw, result: Any) -> None:
@@ -205,6 +217,10 @@ def _identical(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Bit for bit, a NaN being equal to a NaN."""
     x, y = a.detach(), b.detach()
     return x.dtype == y.dtype and x.shape == y.shape and bool(((x == y) | ((x != x) & (y != y))).all())
+
+
+def _widened(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64) if tensor.is_floating_point() or tensor.is_complex() else tensor
 
 
 class _generators_restored:

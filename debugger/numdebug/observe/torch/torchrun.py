@@ -17,6 +17,11 @@ from numdebug.recording import Frame, Op, Stats, Value
 from numdebug.report.model import Repair
 from numdebug.run import CannotAsk, Replayed
 
+# Forms that must compute what they replace; the others change the argument on purpose (a clamp, an epsilon, a mask).
+EXACT = frozenset({"log_softmax", "softmax", "logsumexp", "softplus", "log_sigmoid", "scaled_norm", "log_space_product"})
+# One part in a hundred: float64 leaves that much of log(1 - sigmoid(z)) at z = 32, and a wrong formula is off by far more.
+APART = 1e-2
+
 
 class TorchRun:
     """See numdebug.run.Run."""
@@ -78,7 +83,39 @@ class TorchRun:
 
     def _replay(self, repairs: list[Repair]) -> Replayed:
         outcome = self._outcome(repairs)
-        return Replayed(outcome.loss, outcome.finite, outcome.outputs_finite, outcome.gradients, outcome.bad_gradients, outcome.same)
+        agreement, disagreement = self._agreement(repairs) if repairs and outcome.finite else ("", None)
+        return Replayed(
+            outcome.loss, outcome.finite, outcome.outputs_finite, outcome.gradients, outcome.bad_gradients, outcome.same, agreement, disagreement
+        )  # fmt: skip
+
+    def _agreement(self, repairs: list[Repair]) -> tuple[str, str | None]:
+        """The stable form against the naive one, both in float64, where the naive one is finite: do they compute the same?"""
+        if any(r.form not in EXACT or any(v for k, v in r.numbers.items() if k.startswith("guards")) for r in repairs):
+            return "", None
+        roots, _ = self._roots()
+        sides: list[dict[int, torch.Tensor]] = []
+        try:
+            for chosen in ([], repairs):
+                replay = Replay(self.converter, roots, backward=False)
+                replay.wide = True
+                places = rewrites_for(replay, repairs)
+                replay.run(rewrites_for(replay, chosen), watch=places)
+                sides.append(replay.watched)
+                self.asked += 1
+        except CannotReplay:
+            return "", None
+        worst = 0.0
+        for place, naive in sides[0].items():
+            stable = sides[1].get(place)
+            if stable is None or stable.shape != naive.shape:
+                continue
+            both = torch.isfinite(naive) & torch.isfinite(stable)
+            if bool(both.any()):
+                off = (naive - stable).abs()[both] / naive.abs()[both].clamp(min=1.0)
+                worst = max(worst, float(off.max()))
+        if worst > APART:
+            return "", f"the repair computes something else: in float64 it differs from the line as written by {worst:.1e}"
+        return f"in float64 the repair agrees with the line as written to {worst:.1e}", None
 
     def flushed(self) -> dict[str, tuple[int, int, float]]:
         """See Run."""
