@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from test_fixes_support import Case  # noqa: E402
+from test_fixes_support import Case
 
 HEAD = """\
 import torch

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from test_fixes_support import Case  # noqa: E402
+from test_fixes_support import Case
 
 HEAD = """\
 import torch

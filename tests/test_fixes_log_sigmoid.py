@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from test_fixes_support import Case  # noqa: E402
+from test_fixes_support import Case
 
 HEAD = """\
 import torch
@@ -163,3 +163,36 @@ def test_functional_is_spelled_as_the_file_does(tmp_path: Path) -> None:
     case = Case(tmp_path, "from torch import randn, sigmoid, log\nz = randn(3)\nout = log(sigmoid(z))\n")
     new = case.fixed(case.repair("log_sigmoid", target="log"))
     assert new == "from torch import randn, sigmoid, log\nimport torch\nz = randn(3)\nout = torch.nn.functional.logsigmoid(z)\n"
+
+
+def test_a_clamp_of_the_parameter_goes(tmp_path: Path) -> None:
+    case = Case(tmp_path, HEAD + """\
+class Net(nn.Module):
+    def forward(self, x):
+        return torch.sigmoid(x * 2).flatten()
+def bce(p, y):
+    p = p.clamp(EPS, 1 - EPS)
+    return -(y * p.log() + (1 - y) * (1 - p).log()).mean()
+net = Net()
+out = bce(net(z), hot.flatten())
+""")
+    repair = case.repair("log_sigmoid", {"only_feeds_log": True}, target=("log", 0), target2=("log", 1), sigmoid="sigmoid")
+    new = case.fixed(repair)
+    assert "return (x * 2).flatten()" in new
+    assert "def bce(p, y):\n    return -(y * F.logsigmoid(p) + (1 - y) * F.logsigmoid(-p)).mean()\n" in new
+    before, after = case.both(repair)
+    assert (before - after).abs() < 1e-4
+
+
+def test_a_function_that_builds_the_layers(tmp_path: Path) -> None:
+    case = Case(tmp_path, HEAD + """\
+def build():
+    return nn.Sequential(
+        nn.Linear(5, 5),
+        nn.Sigmoid(),
+    )
+net = build()
+out = torch.log(net(z)) + torch.log1p(-net(z))
+""")
+    repair = case.repair("log_sigmoid", {"only_feeds_log": True}, target="log", target2="log1p", sigmoid="sigmoid")
+    assert case.fixed(repair).endswith("        nn.Linear(5, 5),\n    )\nnet = build()\nout = F.logsigmoid(net(z)) + F.logsigmoid(-net(z))\n")

@@ -17,7 +17,7 @@ from numdebug.recording import Site
 from numdebug.report.model import Repair
 
 sys.path.insert(0, str(Path(__file__).parent))
-from test_fixes_support import Case, apply  # noqa: E402
+from test_fixes_support import Case, apply
 
 HEAD = """\
 import math
@@ -190,3 +190,19 @@ def test_no_span_raises_or_breaks_the_program(tmp_path_factory: pytest.TempPathF
     if diff is not None:
         apply(diff, folder)
         compile((folder / "model.py").read_text(), "model.py", "exec")
+
+
+BACK = [
+    ("def norm(x):\n    ms = x.pow(2).mean(-1, keepdim=True)\n    return x * torch.rsqrt(ms + 1e-6)\nout = norm(t)\n", "x.pow(2)",
+     "def norm(x):\n    ms = x.float().pow(2).mean(-1, keepdim=True)\n    return x * torch.rsqrt(ms + 1e-6).to(x.dtype)\nout = norm(t)\n"),
+    ("out = torch.sqrt(t * t + q * q)\n", "t * t", "out = torch.sqrt(t.float() * t.float() + q * q).to(t.dtype)\n"),
+]
+
+
+@pytest.mark.parametrize(("code", "target", "want"), BACK)
+def test_cast_back_where_it_is_in_range_again(tmp_path: Path, code: str, target: str, want: str) -> None:
+    case = Case(tmp_path, HEAD + code)
+    repair = case.repair("float32", {"back": True}, target=target)
+    assert case.fixed(repair) == HEAD + want
+    lost = Case(tmp_path, HEAD + "out = t * t\n")
+    assert lost.refused(lost.repair("float32", {"back": True}, target="t * t"))

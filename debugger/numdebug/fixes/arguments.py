@@ -21,6 +21,13 @@ _LENGTHS = {"size", "numel", "item", "nelement", "dim"}
 
 def guarded(source: Source, node: ast.AST) -> ast.expr:
     """The part of a singular expression that decides: a function's argument, a divisor, the base of a power."""
+    part = _decisive(source, node)
+    if isinstance(part, ast.Constant) or constant(source, part) is not None and not isinstance(part, ast.BinOp):
+        raise Refused("a constant cannot be guarded")
+    return part
+
+
+def _decisive(source: Source, node: ast.AST) -> ast.expr:
     match node:
         case ast.BinOp(op=ast.Div() | ast.FloorDiv() | ast.Mod(), right=right) | ast.AugAssign(op=ast.Div(), value=right):
             return right
@@ -131,7 +138,7 @@ def write_epsilon(job: Job) -> None:
 
 def _takes_eps(source: Source, node: ast.AST) -> bool:
     if isinstance(node, ast.BinOp):
-        return isinstance(node.op, ast.Pow) and constant(source, node.left) is None
+        return isinstance(node.op, ast.Pow) and constant(source, node.left) is None and (constant(source, node.right) or 0.0) < 1.0
     op = operation(source, node)
     if op is None:
         return False
@@ -141,7 +148,9 @@ def _takes_eps(source: Source, node: ast.AST) -> bool:
         return len(op.rest) == 1 and not op.node.keywords and not op.method
     if op.name == "dist":
         return len(op.rest) == 1 and not op.node.keywords
-    return op.name in _EPS_UNARY or op.name in {"std", "pow"}
+    if op.name == "pow":
+        return not op.rest or (constant(source, op.rest[0]) or 0.0) < 1.0
+    return op.name in _EPS_UNARY or op.name == "std"
 
 
 def euclidean(source: Source, op: Operation) -> bool:

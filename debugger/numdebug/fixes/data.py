@@ -26,6 +26,8 @@ def write_drop_rows(job: Job) -> None:
         if not (isinstance(statement, ast.Assign) and len(statement.targets) == 1 and isinstance(statement.targets[0], ast.Name)):
             raise Refused("not a simple assignment")
         name = statement.targets[0].id
+        if not isinstance(statement.value, ast.Call | ast.BinOp | ast.Subscript) or not _array(statement.value):
+            raise Refused("not an array")
         _alone(source, statement, name)
         array = job.get("array", "torch")
         dims = job.get("ndim", 2)
@@ -73,13 +75,18 @@ def _alone(source: Source, statement: ast.Assign, name: str) -> None:
             raise Refused("another array runs in parallel")
 
 
+_NO_ARRAYS = {"default_rng", "manual_seed", "device", "len", "int", "float", "range", "open", "dict", "set"}
+
+
 def _array(value: ast.expr) -> bool:
     """Whether a value may be an array: no literal, and no object of a class."""
-    if is_number(value) or isinstance(value, ast.Constant | ast.Lambda | ast.Dict):
+    if is_number(value) or isinstance(value, ast.Constant | ast.Lambda | ast.Dict | ast.JoinedStr):
         return False
+    if isinstance(value, ast.List | ast.Tuple):
+        return bool(value.elts)
     if isinstance(value, ast.Call):
         last = (scope.dotted(value.func) or "").rpartition(".")[2]
-        return not last[:1].isupper() and last not in {"default_rng", "manual_seed", "device", "len", "int", "float", "range", "StringIO", "Path", "open"}
+        return not last[:1].isupper() and last not in _NO_ARRAYS
     return True
 
 
@@ -96,7 +103,9 @@ def write_break_ties(job: Job) -> None:
         op = is_op(source, call, *names)
         if op is None:
             raise Refused("not a decomposition")
-        m = source.text(op.operand) if scope.dotted(op.operand) is not None else named_before(job, source, op.operand, ("matrix", "symmetric"))
+        m = source.text(op.operand)
+        if scope.dotted(op.operand) is None:
+            m = named_before(job, source, op.operand, ("matrix", "symmetric"))
         root = spelling.torch(job, source, call)
         ramp = f"{root}.linspace(0.0, {eps}, {m}.shape[-1], dtype={m}.dtype, device={m}.device)"
         job.replace(source, op.operand, f"{m} + {root}.diag({ramp})")
@@ -110,7 +119,8 @@ def write_correction(job: Job) -> None:
         site = job.repair.sites[role]
         source, call = job.find(role, ast.Call, lambda n, s=site: is_op(job.source(s), n, "std", "var") is not None)  # type: ignore[misc]
         op = is_op(source, call, "std", "var")
-        if op is None or any(isinstance(a, ast.Constant) and isinstance(a.value, bool) for a in op.rest) or len(op.rest) > 1:
+        flags = op is None or any(isinstance(a, ast.Constant) and isinstance(a.value, bool) for a in op.rest)
+        if op is None or flags or len(op.rest) > 1:
             raise Refused("positional flags")
         old = next((k for k in call.keywords if k.arg in ("unbiased", "correction")), None)
         if op.name == "std" and eps is not None:

@@ -6,10 +6,10 @@ import ast
 
 from numdebug.fixes import scope, spelling
 from numdebug.fixes.job import Job, form
-from numdebug.fixes.log_of_softmax import logs
 from numdebug.fixes.log_of_sigmoid import one_plus
+from numdebug.fixes.log_of_softmax import logs
 from numdebug.fixes.operations import Operation, constant, is_number, is_op, operation
-from numdebug.fixes.softmaxes import Softmax, by_hand, builtin_sum, quotient, said
+from numdebug.fixes.softmaxes import Softmax, builtin_sum, by_hand, quotient, said
 from numdebug.fixes.source import Refused, Source
 from numdebug.fixes.tracing import Trace, hoisted, inlinable, named_before, rebuilt, trace
 from numdebug.fixes.wording import ATOM, LOOSE, SUM, fit

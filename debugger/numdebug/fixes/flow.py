@@ -20,8 +20,9 @@ Item = tuple[ast.AST, int | None]
 class Flow:
     """Follows values forward through assignments, returns, calls and parameters of one file."""
 
-    def __init__(self, source: Source, logs: list[ast.expr]) -> None:
+    def __init__(self, source: Source, logs: list[ast.expr], guards: list[ast.expr] | None = None) -> None:
         self.source = source
+        self.guards = guards or []  # clamps and the like that will be taken out
         self.logs = logs
         self.reached: set[ast.AST] = set()
 
@@ -85,6 +86,10 @@ class Flow:
                     if layer is not None:
                         yield (call, None)
                         return
+        for above in self.guards:
+            if index is None and source.inside(node, above) and node is not above:
+                yield (above, None)
+                return
         if isinstance(parent, ast.expr) and index is None:
             layer = structural(source, parent)
             if layer is not None and layer.inner is node:
@@ -143,9 +148,8 @@ class Flow:
             raise Refused("the value is passed on in a way that cannot be followed")
         for use in ast.walk(function):
             if isinstance(use, ast.Name) and use.id == given[position].arg:
-                if not isinstance(use.ctx, ast.Load):
-                    raise Refused("the parameter is assigned again")
-                yield (use, None)
+                if isinstance(use.ctx, ast.Load) and scope.reaching(self.source, use) is None:
+                    yield (use, None)
 
 
 def callers(source: Source, function: ast.FunctionDef) -> Iterator[ast.Call]:
@@ -187,6 +191,10 @@ def holders(source: Source, made: list[ast.Call]) -> set[str]:
             node = source.parent(node)
         if isinstance(node, ast.Assign):
             names |= {t.rpartition(".")[2] for t in map(scope.dotted, node.targets) if t is not None}
+        elif isinstance(node, ast.Return):  # a function that builds it
+            function = scope.scope_of(source, node)
+            if isinstance(function, ast.FunctionDef) and function.name not in {"forward", "__call__"}:
+                names |= holders(source, list(callers(source, function)))
     functions = {n.name: n for n in ast.walk(source.tree) if isinstance(n, ast.FunctionDef)}
     while True:
         more = set(names)

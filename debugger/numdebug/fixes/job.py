@@ -94,7 +94,9 @@ class Job:
             self.sources[path] = Source(path, path.relative_to(self.folder).as_posix())
         return self.sources[path]
 
-    def find(self, role: str, kinds: type[Node] | tuple[type[Node], ...], accept: Callable[[Node], bool] = lambda _: True) -> tuple[Source, Node]:
+    def find(
+        self, role: str, kinds: type[Node] | tuple[type[Node], ...], accept: Callable[[Node], bool] = lambda _: True
+    ) -> tuple[Source, Node]:
         """The node of a role: the one at its span, else the only acceptable one below it, else the only one on its line."""
         site = self.repair.sites[role]
         source = self.source(site)
@@ -135,7 +137,7 @@ class Job:
             plain = fit(text, level_in(parent, node))
             if plain == text and b"#" not in source.data[len(before) : start]:  # the parentheses are no longer needed
                 inner_break = "\n" in text and not _single(text)
-                name_before = source.data[: len(before) - 1].rstrip()[-1:]
+                name_before = source.data[: len(before) - 1][-1:]
                 if not inner_break and not (name_before.isalnum() or name_before in (b"_", b")", b"]")):
                     self.put(source, len(before) - 1, end + len(source.data[end:]) - len(after) + 1, text)
                     return

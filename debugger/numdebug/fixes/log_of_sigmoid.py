@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from numdebug.fixes import scope, spelling
 from numdebug.fixes.flow import Flow
 from numdebug.fixes.job import Job, form
-from numdebug.fixes.log_of_softmax import change_layer, logs, named, only_read_in, outside, readers, returned
+from numdebug.fixes.log_of_softmax import change_layer, guards_of, logs, named, only_read_in, outside, readers, returned, unguard
 from numdebug.fixes.operations import Operation, constant, is_op, operation
 from numdebug.fixes.softmaxes import constructor_of, node_is_module_call, quotient
 from numdebug.fixes.source import Refused, Source
@@ -196,26 +196,23 @@ def _logits(
 def _elsewhere(job: Job, away: list[tuple[str, Source, Operation, Argument]], all_logs: list[ast.expr]) -> None:
     if not job.get("only_feeds_log"):
         raise Refused("the sigmoid of another function may serve others")
+    guards = guards_of([w for _, _, _, way in away for w in (way.outer, way.inner)])
     for role, source, op, way in away:
         site = job.role("sigmoid", role)
         if site is None or job.source(job.repair.sites[site]) is not source:
             raise Refused("the sigmoid is in another file")
         inner = next((s for s in (sigmoid(source, n) for n in source.at(job.repair.sites[site])) if s is not None), None)
         if inner is None:
-            change_layer(job, source, "torch.nn.Sigmoid", None, all_logs, None)
+            change_layer(job, source, "torch.nn.Sigmoid", None, all_logs, None, guards)
         elif inner.node not in {e for _, _, _, w in away for e in (w.inner.end,)}:
             text = source.text(inner.logits)
             text = f"-{fit(text, UNARY)}" if inner.negated else text
             start = returned(job, source, inner.node, fit(text, LOOSE))
-            Flow(source, all_logs).only_feeds(start)
+            Flow(source, all_logs, guards).only_feeds(start)
             job.drop_unused(source, list(inner.parts))
-        for step in (way.outer, way.inner):
-            first = step.hops[0].value if step.hops else None
-            if first is not None and any(source.inside(layer.node, first) for layer in step.layers):
-                if any(layer.guard and source.inside(layer.node, first) for layer in step.layers):
-                    raise Refused("a guard between the function and the log")
         if way.outer is not way.inner and way.outer.hops:
             raise Refused("the complement has a name of its own")
+        unguard(job, source, way.inner, all_logs)
         text = outside(source, op, way.inner)
         call = _call(job, source, op.node, text, way.sign == "-")
         layers = [] if way.outer is way.inner else way.outer.layers

@@ -11,7 +11,7 @@ from numdebug.fixes.job import Job, form
 from numdebug.fixes.operations import Operation, is_op
 from numdebug.fixes.softmaxes import Softmax, said, softmax
 from numdebug.fixes.source import Refused, Source
-from numdebug.fixes.tracing import Trace, fresh_name, hoisted, inlinable, rebuilt, spliced, trace
+from numdebug.fixes.tracing import Trace, fresh_name, hoisted, inlinable, rebuilt, trace
 from numdebug.fixes.wording import fit
 
 
@@ -175,14 +175,13 @@ def _in_its_function(job: Job, source: Source, role: str, log: Operation, way: T
         raise Refused("the softmax is in another file")
     inner = next((s for s in (softmax(source, n) for n in source.at(job.repair.sites[site])) if s is not None), None)
     if inner is None or inner.constructor is not None:
-        change_layer(job, source, "torch.nn.Softmax", "LogSoftmax", list(all_logs), inner.constructor if inner else None)
+        known = inner.constructor if inner else None
+        change_layer(job, source, "torch.nn.Softmax", "LogSoftmax", list(all_logs), known, guards_of([way]))
     else:
         start = returned(job, source, inner.expression, said(job, source, inner, "log_softmax", inner.node))
-        Flow(source, list(all_logs)).only_feeds(start)
+        Flow(source, list(all_logs), guards_of([way])).only_feeds(start)
         job.drop_unused(source, list(inner.parts))
-    if any(way.hops) and any(layer.guard and source.inside(layer.node, way.hops[0].value) for layer in way.layers):
-        _in_place_guards(job, source, log, way)
-        return
+    unguard(job, source, way, all_logs)
     job.replace(source, log.node, outside(source, log, way))
 
 
@@ -194,10 +193,25 @@ def outside(source: Source, log: Operation, way: Trace) -> str:
     return rebuilt(source, Trace(way.start, end, layers), source.text(end))
 
 
-def _in_place_guards(job: Job, source: Source, log: Operation, way: Trace) -> None:
-    if len(way.hops) != 1 or not only_read_in(source, way.hops[0], [log.node]):
-        raise Refused("a guard between the function and the log")
-    _in_place(job, source, log, way, source.text(way.end))
+def guards_of(ways: list[Trace]) -> list[ast.expr]:
+    """Clamps and the like that stand between a variable and a log."""
+    return [layer.node for way in ways for layer in way.layers if layer.guard]
+
+
+def unguard(job: Job, source: Source, way: Trace, all_logs: Sequence[ast.expr]) -> None:
+    """Take the guards out of the assignments on the way to a log; `p = p.clamp(...)` goes as a whole."""
+    for hop in way.hops:
+        inside = [layer for layer in way.layers if source.inside(layer.node, hop.value)]
+        if not any(layer.guard for layer in inside):
+            continue
+        if not only_read_in(source, hop, all_logs) or not hop.simple:
+            raise Refused("a guarded value that something else reads")
+        end = inside[-1].inner
+        if all(layer.guard for layer in inside) and isinstance(end, ast.Name) and end.id == hop.name:
+            if hop.statement not in job.removed:
+                job.drop(source, hop.statement)
+        else:
+            job.replace(source, hop.value, rebuilt(source, Trace(hop.value, end, inside), source.text(end)))
 
 
 def returned(job: Job, source: Source, node: ast.expr, text: str) -> ast.expr:
@@ -219,7 +233,9 @@ def returned(job: Job, source: Source, node: ast.expr, text: str) -> ast.expr:
     return node
 
 
-def change_layer(job: Job, source: Source, what: str, new: str | None, all_logs: list[ast.expr], known: ast.Call | None) -> ast.Call:
+def change_layer(
+    job: Job, source: Source, what: str, new: str | None, all_logs: list[ast.expr], known: ast.Call | None, guards: list[ast.expr]
+) -> ast.Call:
     """Change (or, with no new name, take out) the one layer of this kind; every call of what holds it feeds the logs."""
     made = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and spelling.means(source, n.func) == what]
     if known is None and len(made) != 1:
@@ -231,7 +247,7 @@ def change_layer(job: Job, source: Source, what: str, new: str | None, all_logs:
         holder = above
         above = source.parent(above)
     names = holders(source, [holder])
-    flow = Flow(source, all_logs)
+    flow = Flow(source, all_logs, guards)
     calls = [
         n
         for n in ast.walk(source.tree)
@@ -272,4 +288,4 @@ def take_out(job: Job, source: Source, before: ast.expr, last: ast.expr) -> None
     job.put(source, source.span(before)[1] + len(between.rstrip()) - 1, end, "")
 
 
-__all__ = ["change_layer", "logs", "only_read_in", "outside", "returned", "spliced", "write"]
+__all__ = ["change_layer", "guards_of", "logs", "named", "only_read_in", "outside", "readers", "returned", "unguard", "write"]

@@ -12,10 +12,15 @@ from numdebug.fixes.softmaxes import in_place
 from numdebug.fixes.source import Refused, Source
 from numdebug.fixes.wording import ATOM, PRODUCT, UNARY, fit
 
-_TWO = {"matmul", "mm", "bmm", "mul", "add", "sub", "div", "mv", "dot", "linear", "addmm", "baddbmm", "einsum", "multiply", "outer"}
-_ONE = {"sum", "mean", "square", "exp", "pow", "norm", "vector_norm", "cumsum", "cumprod", "prod", "var", "std", "expm1", "softplus", "logsumexp"}
+_TWO = set("matmul mm bmm mul add sub div mv dot linear addmm baddbmm einsum multiply outer".split())
+_ONE = set("sum mean square exp pow norm vector_norm cumsum cumprod prod var std expm1 softplus logsumexp".split())
 _INTEGER = {"sum", "prod", "cumsum", "cumprod", "mul", "add", "sub", "square", "pow", "abs", "neg", "matmul", "dot", "multiply"}
 _ARITHMETIC = (ast.MatMult, ast.Mult, ast.Add, ast.Sub, ast.Div, ast.Pow, ast.LShift)
+
+
+_SIGNS: dict[type[ast.operator], str] = {
+    ast.Mult: "*", ast.Add: "+", ast.Sub: "-", ast.Div: "/", ast.Pow: "**", ast.LShift: "<<", ast.MatMult: "@"
+}
 
 
 def operands(source: Source, node: ast.AST) -> list[ast.expr]:
@@ -42,19 +47,76 @@ def write_float32(job: Job) -> None:
     for role in job.each():
         source, node = job.find(role, (ast.BinOp, ast.Call), lambda n, r=role: bool(operands(job.source(job.repair.sites[r]), n)))  # type: ignore[misc]
         found = operands(source, node)
-        start, end = source.span(node)
         if job.get("back"):
+            end = _restored(source, node)
+            if end is node and not _sums(source, node):
+                raise Refused("the result would overflow again when cast back")
             first = next((f for f in found if scope.dotted(f) is not None), None)
-            text = source.text(node).encode()
-            for operand in sorted(found, key=source.span, reverse=True):
-                a, b = source.span(operand)
-                cast = f"{fit(source.text(operand), ATOM)}.float()"
-                text = text[: a - start] + cast.encode() + text[b - start :]
             dtype = f".to({source.text(first)}.dtype)" if first is not None else ".half()"
-            job.replace(source, node, f"{fit(text.decode(), ATOM)}{dtype}")
-            continue
+            if source.inside(node, end):
+                job.replace(source, end, f"{fit(_widened(source, end, found), ATOM)}{dtype}")
+                continue
+            if first is not None and not scope.movable(source, first, source.statement(first), source.statement(end)):
+                raise Refused("the dtype is not at hand where the result is in range again")
+            job.replace(source, end, f"{fit(source.text(end), ATOM)}{dtype}")
         for operand in found:
             job.replace(source, operand, f"{fit(source.text(operand), ATOM)}.float()")
+
+
+def _widened(source: Source, outer: ast.expr, found: list[ast.expr]) -> str:
+    """The text of an expression with some of its parts cast to float32."""
+    start = source.span(outer)[0]
+    text = source.text(outer).encode()
+    for operand in sorted(found, key=source.span, reverse=True):
+        a, b = source.span(operand)
+        text = text[: a - start] + f"{fit(source.text(operand), ATOM)}.float()".encode() + text[b - start :]
+    return text.decode()
+
+
+_ROOTS = {"sqrt", "rsqrt", "log", "softmax", "log_softmax", "tanh", "sigmoid", "logsumexp", "div"}
+_PASSING = {"sum", "mean", "add", "sub", "mul", "masked_fill", "where", "clamp", "cumsum", "transpose", "view", "reshape", "unsqueeze", "squeeze"}
+
+
+def _sums(source: Source, node: ast.expr) -> bool:
+    """Whether an operation sums many terms: its result may fit where a partial sum did not."""
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, ast.MatMult)
+    return is_op(source, node, "sum", "mean", "matmul", "mm", "bmm", "var", "std", "norm", "vector_norm", "cumsum", "einsum", "linear") is not None
+
+
+def _restored(source: Source, node: ast.expr) -> ast.expr:
+    """The expression after which a value is in range again: the root or quotient that it goes into; else itself."""
+    at: ast.expr = node
+    for _ in range(24):
+        parent = source.parent(at)
+        if isinstance(parent, ast.Attribute):
+            parent = source.parent(parent)
+        if isinstance(parent, ast.BinOp):
+            if isinstance(parent.op, ast.Div) and parent.left is at:
+                return parent
+            if isinstance(parent.op, ast.Pow) and parent.left is at:
+                power = constant(source, parent.right)
+                return parent if power is not None and abs(power) < 1 else node
+            if not isinstance(parent.op, ast.Add | ast.Sub | ast.Mult):
+                return node
+            at = parent
+            continue
+        op = operation(source, parent)
+        if op is not None and isinstance(parent, ast.expr):
+            if op.name in _ROOTS:
+                return parent
+            if op.name not in _PASSING:
+                return node
+            at = parent
+            continue
+        if isinstance(parent, ast.Assign) and parent.value is at and isinstance(parent.targets[0], ast.Name):
+            uses = scope.uses(source, scope.Definition(parent.targets[0].id, parent, at, True))
+            if len(uses) != 1 or not isinstance(uses[0], ast.expr):
+                return node
+            at = uses[0]
+            continue
+        return node
+    return node
 
 
 # -- dividing first ----------------------------------------------------------------------------------------------
@@ -69,7 +131,7 @@ def write_prescale(job: Job) -> None:
         site = job.role("div", role)
         if left is None or site is None:
             raise Refused("no division")
-        own, division = job.find(site, (ast.BinOp, ast.AugAssign, ast.Call), lambda n: _scaling(source, n) is not None)
+        own, division = job.find(site, (ast.BinOp, ast.AugAssign, ast.Call), lambda n, s=source: _scaling(s, n) is not None)  # type: ignore[misc]
         scaling = _scaling(source, division)
         if own is not source or scaling is None:
             raise Refused("the division is elsewhere")
@@ -94,7 +156,8 @@ def write_prescale(job: Job) -> None:
             a, b = source.span(left)
             text = source.text(node).encode()
             placed = fit(scaled, ATOM) if not _is_argument(source, left) else scaled
-            job.replace(source, division if isinstance(division, ast.expr) else node, (text[: a - start] + placed.encode() + text[b - start :]).decode())
+            said = (text[: a - start] + placed.encode() + text[b - start :]).decode()
+            job.replace(source, division if isinstance(division, ast.expr) else node, said)
             continue
         job.replace(source, left, scaled if _is_argument(source, left) else fit(scaled, ATOM))
         statement = source.statement(division)
@@ -144,10 +207,13 @@ def _scalar(source: Source, node: ast.expr) -> bool:
         return True
     if isinstance(node, ast.Call):
         full = spelling.means(source, node.func) or ""
-        return full in {"math.sqrt", "numpy.sqrt", "float", "int", "len"} or isinstance(node.func, ast.Attribute) and node.func.attr in {"size", "item"}
+        method = isinstance(node.func, ast.Attribute) and node.func.attr in {"size", "item"}
+        return method or full in {"math.sqrt", "numpy.sqrt", "float", "int", "len"}
     if isinstance(node, ast.BinOp):
         if isinstance(node.op, ast.Pow) and isinstance(node.left, ast.Name | ast.Attribute | ast.Subscript | ast.Call):
-            return constant(source, node.right) is not None and (_scalar(source, node.left) or "dim" in source.text(node.left).lower() or source.text(node.left) in {"d", "dk", "d_k", "n"})
+            base = source.text(node.left).lower()
+            size = "dim" in base or base in {"d", "dk", "d_k", "n"}
+            return constant(source, node.right) is not None and (size or _scalar(source, node.left))
         return _scalar(source, node.left) and _scalar(source, node.right)
     if isinstance(node, ast.Subscript):
         return isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
@@ -174,10 +240,11 @@ def write_widen(job: Job) -> None:
             continue
         changed = job.maybe(role, ast.AugAssign)
         if changed is not None and isinstance(changed.target, ast.Name) and isinstance(changed.op, _ARITHMETIC):
-            sign = {ast.Mult: "*", ast.Add: "+", ast.Sub: "-", ast.Div: "/", ast.Pow: "**", ast.LShift: "<<", ast.MatMult: "@"}[type(changed.op)]
+            sign = _SIGNS[type(changed.op)]
             start, end = source.span(changed)
             name = changed.target.id
-            job.put(source, start, end, f"{name} = {_cast(job, source, changed, name, dtype)} {sign} {fit(source.text(changed.value), UNARY)}")
+            wide = _cast(job, source, changed, name, dtype)
+            job.put(source, start, end, f"{name} = {wide} {sign} {fit(source.text(changed.value), UNARY)}")
             continue
         source, node = job.find(role, (ast.BinOp, ast.Call), lambda n, s=source: bool(operands(s, n)))  # type: ignore[misc]
         for operand in operands(source, node):

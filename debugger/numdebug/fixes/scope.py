@@ -32,9 +32,7 @@ def scope_of(source: Source, node: ast.AST) -> ScopeNode:
             body = above.body if isinstance(above.body, list) else [above.body]
             if below in body:
                 return above
-        elif isinstance(above, ast.ClassDef) and below in above.body:
-            return above
-        elif isinstance(above, ast.Module):
+        elif isinstance(above, ast.ClassDef) and below in above.body or isinstance(above, ast.Module):
             return above
         below = above
     raise Refused("outside of any scope")
