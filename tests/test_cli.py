@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -142,4 +141,4 @@ def test_nothing_is_left_in_the_temporary_folder(numdebug, tmp_path):
     (tmp_path / "model.py").write_text("print(1)\n")
     (tmp_path / "tmp").mkdir()
     numdebug("diagnose", "model.py", TMPDIR=str(tmp_path / "tmp"))
-    assert os.listdir(tmp_path / "tmp") == []
+    assert list((tmp_path / "tmp").iterdir()) == []

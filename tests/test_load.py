@@ -99,10 +99,16 @@ def test_no_call_refuses_what_the_program_does_not_do(tmp_path, numdebug):
 
 
 def test_a_named_function_is_called_and_the_guard_is_not_entered(program):
-    text = (
-        TRAIN
-        + "\nimport torch\ndef score(x):\n    return x.exp().mean()\nx = torch.ones(3, requires_grad=True)\nif __name__ == '__main__':\n    1 / 0\n"
-    )
+    text = """
+        import torch
+
+        def score(x):
+            return x.exp().mean()
+
+        x = torch.ones(3, requires_grad=True)
+        if __name__ == "__main__":
+            1 / 0
+        """
     report, _ = program({"model.py": text}, name="score")
     assert report["program"]["observed"]["guessed"] == ["score(x), and backward on its result"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections.abc import Sequence
 from importlib import import_module
@@ -13,7 +14,29 @@ from numdebug.report.escape import one_line, visible
 from numdebug.report.json import place
 from numdebug.report.model import Report
 
-FEW = 3  # letters: shorter words of a symptom carry no meaning
+ENOUGH = 0.5  # share of the asked words, weighted, that a symptom must cover
+LONG = 4  # letters: longer words lose their endings
+SMALL = set("a an the is are was be been it its my in on of at to from for with and or but not no all very too when after".split())
+SAME = {
+    "fp16": "float16",
+    "half": "float16",
+    "explodes": "grow",
+    "explode": "grow",
+    "exploding": "grow",
+    "diverge": "grow",
+    "diverges": "grow",
+    "bf16": "bfloat16",
+    "fp32": "float32",
+    "infinite": "inf",
+    "infinity": "inf",
+    "nans": "nan",
+    "gradients": "gradient",
+    "grad": "gradient",
+    "grads": "gradient",
+    "flat": "stuck",
+    "plateau": "stuck",
+    "constant": "stuck",
+}
 
 
 def bugs(symptom: str | None = None) -> str:
@@ -24,9 +47,8 @@ def bugs(symptom: str | None = None) -> str:
         for family in dict.fromkeys(b.family for b in known.values()):
             lines += [f"{family}", *(f"  {b.id:<28} {b.title}" for b in known.values() if b.family == family), ""]
         return "\n".join([*lines, "numdebug bug ID shows a bug's page.", ""])
-    asked = _words(symptom)
-    scored = [(_score(asked, b), b) for b in known.values()]
-    hits = [b for score, b in sorted(scored, key=lambda s: -s[0]) if score]
+    hits = by_symptom(symptom, {b.id: (b.title, *b.symptoms) for b in known.values()})
+    hits = [known[name] for name in hits]
     if not hits:
         return f"no bug of the catalogue lists a symptom like {one_line(symptom)!r}; see all of them with: numdebug bugs\n"
     lines = []
@@ -37,20 +59,24 @@ def bugs(symptom: str | None = None) -> str:
     return "\n".join(lines) + "\n"
 
 
+def by_symptom(asked: str, known: dict[str, tuple[str, ...]]) -> list[str]:
+    """Ids whose symptoms cover most of what was asked, best first; a word counts the more, the fewer bugs mention it."""
+    wanted = _words(asked)
+    described = {name: [_words(text) for text in texts] for name, texts in known.items()}
+    mentions = {w: sum(any(w in words for words in texts) for texts in described.values()) for w in wanted}
+    weight = {w: math.log((1 + len(known)) / (0.5 + n)) for w, n in mentions.items()}
+    total = sum(weight.values())
+    scores = {
+        name: max((sum(weight[w] for w in wanted & words) for words in texts), default=0.0) / total if total else 0.0
+        for name, texts in described.items()
+    }
+    return sorted((name for name, score in scores.items() if score >= ENOUGH), key=lambda name: -scores[name])
+
+
 def _words(text: str) -> set[str]:
-    return {w for w in re.findall(r"[a-z0-9]+", text.lower()) if len(w) >= FEW}
-
-
-def _score(asked: set[str], bug: object) -> float:
-    """How much of the asked symptom the bug's best symptom covers; its title and page count when no symptom does."""
-    symptoms: tuple[str, ...] = getattr(bug, "symptoms", ())
-    best = max((len(asked & _words(s)) / max(len(asked), 1) for s in symptoms), default=0.0)
-    if best >= 0.5:
-        return 1 + best
-    text = _words(
-        f"{getattr(bug, 'title', '')} {_section(getattr(bug, 'page', ''), 'What happens')} {_section(getattr(bug, 'page', ''), 'Why it matters')}"
-    )
-    return 0.5 if asked and asked <= text else 0.0
+    """Words that carry meaning, cut to a common form: fp16 is float16, explodes is explode."""
+    words = {SAME.get(w, w) for w in re.findall(r"[a-z0-9]+", text.lower())}
+    return {re.sub(r"(ing|ed|es|s|e)$", "", w) if len(w) > LONG else w for w in words} - SMALL
 
 
 def _section(page: str, heading: str) -> str:
