@@ -19,9 +19,9 @@ class VAE(nn.Module):
 
 if __name__ == "__main__":
     torch.manual_seed(0)
-    readings = 400.0 + 900.0 * torch.rand(256, 12)  # hPa, not normalised
+    readings = 4e4 + 9e4 * torch.rand(256, 12)  # Pa, not normalised
     model = VAE()
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     for step in range(20):
         batch = readings[torch.randint(0, 256, (32,))]
         reconstruction, kl = model(batch)
