@@ -1,5 +1,6 @@
 """Clamps, eps and guarded divisors."""
 
+# ruff: noqa: E501  (a case a line)
 from __future__ import annotations
 
 import sys

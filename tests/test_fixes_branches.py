@@ -1,5 +1,6 @@
 """Double where, masks, and softmax rows that are masked as a whole."""
 
+# ruff: noqa: E501  (a case a line)
 from __future__ import annotations
 
 import sys

@@ -1,5 +1,6 @@
 """log(sigmoid(z)) and log(1 - sigmoid(z)) in many spellings."""
 
+# ruff: noqa: E501  (a case a line)
 from __future__ import annotations
 
 import sys

@@ -1,5 +1,6 @@
 """log(softmax(x)) in many spellings: the text that comes out, and that it computes the same."""
 
+# ruff: noqa: E501  (a case a line)
 from __future__ import annotations
 
 import sys

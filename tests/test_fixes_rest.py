@@ -1,5 +1,6 @@
 """Products, magnitudes, precision and data; and what holds for every form."""
 
+# ruff: noqa: E501  (a case a line)
 from __future__ import annotations
 
 import ast

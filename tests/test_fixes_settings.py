@@ -1,5 +1,6 @@
 """Settings: where the number is written is where it changes."""
 
+# ruff: noqa: E501  (a case a line)
 from __future__ import annotations
 
 import sys

@@ -129,7 +129,8 @@ def write_epsilon(job: Job) -> None:
         if op is not None and in_place(op):
             raise Refused("in place")
         if isinstance(argument, ast.BinOp) and isinstance(argument.op, ast.Add):
-            small = next((s for s in (argument.right, argument.left) if isinstance(s, ast.Constant) and (constant(source, s) or 1.0) <= SMALL), None)
+            sides = (argument.right, argument.left)
+            small = next((s for s in sides if isinstance(s, ast.Constant) and (constant(source, s) or 1.0) <= SMALL), None)
             if small is not None:
                 job.replace(source, small, eps)
                 continue
@@ -198,7 +199,8 @@ def write_divisor(job: Job) -> None:
     for role in job.each():
         source, node, divisor = find_guarded(job, role)
         op = operation(source, node)
-        if op is not None and op.name not in {"div", "reciprocal", "rsqrt", "pow"} or isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+        remainder = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)
+        if remainder or op is not None and op.name not in {"div", "reciprocal", "rsqrt", "pow"}:
             raise Refused("not a division")
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow) or op is not None and op.name == "pow":
             power = node.right if isinstance(node, ast.BinOp) else op.argument(0, "exponent") if op is not None else None
@@ -214,7 +216,9 @@ def write_divisor(job: Job) -> None:
             job.replace(source, divisor, f"max({source.text(divisor)}, {eps})")
             continue
         if mode == "where":
-            name = source.text(divisor) if scope.dotted(divisor) is not None else named_before(job, source, divisor, ("divisor", "denominator"))
+            name = source.text(divisor)
+            if scope.dotted(divisor) is None:
+                name = named_before(job, source, divisor, ("divisor", "denominator"))
             root = spelling.torch(job, source, node)
             text = f"{root}.where({name} == 0, {root}.ones_like({name}), {name})"
         else:
@@ -237,9 +241,11 @@ def _plain_number(source: Source, node: ast.expr) -> bool:
         return definition is not None and _plain_number(source, definition.value)
     if isinstance(node, ast.Call):
         if isinstance(node.func, ast.Name):
-            return node.func.id in {"len", "int", "float", "sum", "max", "min", "round"} and scope.home(source, node, node.func.id) is None and (
-                node.func.id not in {"sum", "max", "min"} or all(_plain_number(source, a) for a in node.args)
-            )
+            if scope.home(source, node, node.func.id) is not None:
+                return False
+            if node.func.id in {"sum", "max", "min"}:
+                return all(_plain_number(source, a) for a in node.args)
+            return node.func.id in {"len", "int", "float", "round"}
         if isinstance(node.func, ast.Attribute):
             return node.func.attr in _LENGTHS or (spelling.means(source, node.func) or "").startswith("math.")
     if isinstance(node, ast.Subscript):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from numdebug.fixes import scope, spelling
+from numdebug.fixes import moving, scope, spelling
 from numdebug.fixes.arguments import find_guarded
 from numdebug.fixes.job import Job, form
 from numdebug.fixes.operations import Operation, is_op, operation
@@ -21,7 +21,8 @@ def write_safe_where(job: Job) -> None:
         site = job.role("where", role)
         if site is None:
             raise Refused("no where")
-        source, call = job.find(site, ast.Call, lambda n, s=site: is_op(job.source(job.repair.sites[s]), n, "where", "masked_fill") is not None)  # type: ignore[misc]
+        source = job.source(job.repair.sites[site])
+        _, call = job.find(site, ast.Call, lambda n, s=source: is_op(s, n, "where", "masked_fill") is not None)  # type: ignore[misc]
         own, node, argument = find_guarded(job, role)
         if own is not source:
             raise Refused("the where is in another file")
@@ -67,7 +68,7 @@ def _said_at(source: Source, condition: ast.expr, call: ast.AST, node: ast.AST) 
     if definition is not None and isinstance(condition, ast.Name):
         candidates.append(definition.value)
     for candidate in candidates:
-        if not scope.has_effects(candidate) and known_at(source, candidate, there, here):
+        if not moving.has_effects(candidate) and known_at(source, candidate, there, here):
             return fit(source.text(candidate), LOOSE)
     raise Refused("the condition is not known yet where the operation runs")
 
@@ -89,7 +90,7 @@ def known_at(source: Source, node: ast.expr, there: ast.stmt, here: ast.stmt) ->
             for bound in scope.bindings(own, name):
                 if not isinstance(bound, ast.arg) and source.span(bound)[0] >= source.span(here)[0]:
                     return False
-    return scope.movable(source, node, here, there)
+    return moving.movable(source, node, here, there)
 
 
 # -- masking by multiplication -----------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ def write_drop_rows(job: Job) -> None:
         if not isinstance(statement.value, ast.Call | ast.BinOp | ast.Subscript) or not _array(statement.value):
             raise Refused("not an array")
         _alone(source, statement, name)
-        array = job.get("array", "torch")
+        array = _library(source, statement.value) or job.get("array", "torch")
         dims = job.get("ndim", 2)
         if array == "numpy":
             np = spelling.module(job, source, "numpy", statement, "np")
@@ -73,6 +73,33 @@ def _alone(source: Source, statement: ast.Assign, name: str) -> None:
         reads = scope.read(node)
         if reads & derived and reads & others:
             raise Refused("another array runs in parallel")
+
+
+def _library(source: Source, value: ast.expr) -> str | None:
+    """The library whose array a value surely is: that of the function which its chain of methods begins with."""
+    node: ast.expr = value
+    while True:
+        match node:
+            case ast.BinOp(left=left):
+                node = left
+            case ast.Subscript(value=inner):
+                node = inner
+            case ast.Call(func=func):
+                root = (spelling.means(source, func) or "").split(".")[0]
+                if root in {"numpy", "torch"}:
+                    return root
+                last = func.attr if isinstance(func, ast.Attribute) else ""
+                if last in {"numpy", "to_numpy"}:
+                    return "numpy"
+                if root in {"pandas", "polars"} or not isinstance(func, ast.Attribute):
+                    return "pandas" if root in {"pandas", "polars"} else None
+                node = func.value
+            case ast.Attribute(value=inner, attr=attr):
+                if attr == "values":
+                    return "numpy"
+                node = inner
+            case _:
+                return None
 
 
 _NO_ARRAYS = {"default_rng", "manual_seed", "device", "len", "int", "float", "range", "open", "dict", "set"}

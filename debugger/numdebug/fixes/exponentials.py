@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import ast
+import math
 
-from numdebug.fixes import scope, spelling
+from numdebug.fixes import moving, scope, spelling
 from numdebug.fixes.job import Job, form
 from numdebug.fixes.log_of_sigmoid import one_plus
 from numdebug.fixes.log_of_softmax import logs
-from numdebug.fixes.operations import Operation, constant, is_number, is_op, operation
-from numdebug.fixes.softmaxes import Softmax, builtin_sum, by_hand, quotient, said
+from numdebug.fixes.operations import Operation, constant, is_op, operation
+from numdebug.fixes.softmaxes import Softmax, builtin_sum, by_hand, quotient, said, softmax
 from numdebug.fixes.source import Refused, Source
 from numdebug.fixes.tracing import Trace, hoisted, inlinable, named_before, rebuilt, trace
-from numdebug.fixes.wording import ATOM, LOOSE, SUM, fit
+from numdebug.fixes.wording import ATOM, LOOSE, SUM, fit, number
 
 _MASKS = ("mask", "keep", "valid", "weight", "hot", "not_self", "eye")
 
@@ -40,7 +41,7 @@ def _as_softmax(job: Job, source: Source, found: Softmax) -> bool:
     statement = source.statement(node)
     if found.dim is None and job.get("dim") is None and any(isinstance(n, ast.Call) for n in ast.walk(found.logits)):
         return False
-    if all(scope.movable(source, p, source.statement(p), statement) for p in found.pieces if hasattr(p, "lineno")):
+    if all(moving.movable(source, p, source.statement(p), statement) for p in found.pieces if hasattr(p, "lineno")):
         text = said(job, source, found, "softmax", node)
         if isinstance(node, ast.AugAssign):
             start, end = source.span(node)
@@ -138,7 +139,8 @@ def _terms(source: Source, node: ast.expr) -> list[ast.expr] | None:
             raised += 1
         elif constant(source, term) is None:
             return None
-    return terms if raised and raised + sum(constant(source, t) is not None for t in terms) == len(terms) and len(terms) > 1 and _real(source, terms) else None
+    plain = sum(constant(source, t) is not None for t in terms)
+    return terms if raised and raised + plain == len(terms) and _real(source, terms) else None
 
 
 def _real(source: Source, terms: list[ast.expr]) -> bool:
@@ -180,17 +182,18 @@ def _logsumexp(job: Job, source: Source, log: Operation, way: Trace) -> None:
     weight: ast.expr | None = None
     inner = _exp(source, summed)
     if inner is None:
-        product = trace(source, summed, lambda n: isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mult), structure=False)
+        product = trace(source, summed, lambda n: isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mult | ast.Div), structure=False)
         if product.stopped or product.layers or not isinstance(product.end, ast.BinOp):
             raise Refused("the sum is not of exponentials")
         hops += product.hops
         for side, other in ((product.end.left, product.end.right), (product.end.right, product.end.left)):
-            inner = _exp(source, side)
+            inner = _exp(source, side) if isinstance(product.end.op, ast.Mult) else None
             if inner is not None:
                 weight = other
                 break
         if inner is None or weight is None or not any(m in source.text(weight).lower() for m in _MASKS):
-            raise Refused("the sum is not of exponentials alone")
+            _mixture(job, source, log, way, product.end, hops)
+            return
     op = operation(source, inner.end)
     if op is None:
         raise Refused("no exponential")
@@ -203,7 +206,7 @@ def _logsumexp(job: Job, source: Source, log: Operation, way: Trace) -> None:
     mean = total is not None and total.name == "mean" and not by_name
     x = op.operand
     movable = inlinable(source, way, [x], log.node)
-    effects = scope.has_effects(x) and inner.hops != [] and bool(_others(source, inner.hops, log.node))
+    effects = moving.has_effects(x) and inner.hops != [] and bool(_others(source, inner.hops, log.node))
     if (movable and not effects) and (not mean or simple(x)):
         text = source.text(x)
     else:
@@ -218,13 +221,57 @@ def _logsumexp(job: Job, source: Source, log: Operation, way: Trace) -> None:
     else:
         said_ = f"{root}.logsumexp({fit(argument, ATOM)}.flatten(), dim=0)"
     if mean:
-        math = spelling.module(job, source, "math", log.node)
+        root_math = spelling.module(job, source, "math", log.node)
         if dim is not None and not isinstance(dim, ast.Constant | ast.UnaryOp | ast.Name):
             raise Refused("a mean over several dims")
         count = f"{text}.numel()" if dim is None else f"{text}.shape[{source.text(dim)}]"
-        said_ = f"{said_} - {math}.log({count})"
+        said_ = f"{said_} - {root_math}.log({count})"
     job.replace(source, log.node, rebuilt(source, way, said_))
     job.drop_unused(source, hops)
+
+
+def _mixture(job: Job, source: Source, log: Operation, way: Trace, product: ast.BinOp, hops: list[scope.Definition]) -> None:
+    """log of a sum of weight * exp(x) / width: logsumexp of the log of each factor, all of them surely positive."""
+    total = operation(source, way.end)
+    if total is None or total.name != "sum" or not any(is_op(source, n, "exp") for n in ast.walk(product)):
+        raise Refused("the sum is not of exponentials alone")
+    terms = _log_terms(job, source, product, log.node, hops)
+    dim, keep = total.dim, total.argument(1, "keepdim", "keepdims")
+    if not inlinable(source, way, [p for p in (dim, keep) if p is not None], log.node) or dim is None:
+        raise Refused("the sum cannot be said at the log")
+    root = spelling.torch(job, source, log.node)
+    tail = f", keepdim={source.text(keep)}" if keep is not None else ""
+    job.replace(source, log.node, rebuilt(source, way, f"{root}.logsumexp({terms}, dim={source.text(dim)}{tail})"))
+    job.drop_unused(source, hops)
+
+
+def _log_terms(job: Job, source: Source, node: ast.expr, at: ast.AST, hops: list[scope.Definition]) -> str:
+    """The log of a positive product as a sum; refuses a factor that may be negative."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div):
+        left = _log_terms(job, source, node.left, at, hops)
+        right = _log_terms(job, source, node.right, at, hops)
+        sign, level = ("+", SUM) if isinstance(node.op, ast.Mult) else ("-", SUM + 1)
+        return f"{fit(left, SUM)} {sign} {fit(right, level)}"
+    value = constant(source, node)
+    if value is not None and value > 0:
+        return number(math.log(value))
+    for name in ("exp", "softmax", "sigmoid", "sqrt"):
+        way = trace(source, node, lambda n, name=name: is_op(source, n, name) is not None, structure=False)  # type: ignore[misc]
+        op = operation(source, way.end) if not way.stopped and not way.layers else None
+        if op is None or not inlinable(source, way, [op.operand, *op.rest], at) or moving.has_effects(op.operand):
+            continue
+        hops += way.hops
+        text = source.text(op.operand)
+        if name == "exp":
+            return text
+        if name == "sigmoid":
+            return f"{spelling.functional(job, source, at)}.logsigmoid({text})"
+        if name == "sqrt":
+            return f"0.5 * {spelling.torch(job, source, at)}.log({text})"
+        inner = softmax(source, op.node)
+        if inner is not None:
+            return said(job, source, inner, "log_softmax", at)
+    raise Refused("a factor that may be negative")
 
 
 def _others(source: Source, hops: list[scope.Definition], log: ast.AST) -> list[ast.AST]:
@@ -254,8 +301,8 @@ def _softplus(job: Job, source: Source, log: Operation) -> None:
     if not inlinable(source, way, [], log.node) or not inlinable(source, inner, [], log.node):
         raise Refused("the indexing means something else at the log")
     hops = [*way.hops, *inner.hops]
-    effects = scope.has_effects(op.operand) and bool(_others(source, hops, log.node))
-    if scope.movable(source, op.operand, source.statement(op.operand), source.statement(log.node)) and not effects:
+    effects = moving.has_effects(op.operand) and bool(_others(source, hops, log.node))
+    if moving.movable(source, op.operand, source.statement(op.operand), source.statement(log.node)) and not effects:
         text = source.text(op.operand)
     else:
         text = hoisted(job, source, op.operand, ("z", "logits", "argument"))
@@ -264,4 +311,4 @@ def _softplus(job: Job, source: Source, log: Operation) -> None:
     job.drop_unused(source, hops)
 
 
-__all__ = ["is_number", "simple", "write_logsumexp", "write_softmax", "write_softplus"]
+__all__ = ["simple", "write_logsumexp", "write_softmax", "write_softplus"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from numdebug.fixes import scope, spelling
+from numdebug.fixes import moving, scope, spelling
 from numdebug.fixes.flow import Flow, holders
 from numdebug.fixes.job import Job, form
 from numdebug.fixes.operations import Operation, is_op
@@ -58,7 +58,7 @@ def write(job: Job) -> None:
         idle += [(source, d) for d in (*way.hops, *inner.parts)]
     for role, source, op, way in elsewhere:
         if not _through_helper(job, source, role, op, way):
-            _in_its_function(job, source, role, op, way, [n for n in nodes])
+            _in_its_function(job, source, role, op, way, list(nodes))
     for source in {s for s, _ in idle}:
         job.drop_unused(source, [d for s, d in idle if s is source])
 
@@ -68,7 +68,7 @@ def _here(job: Job, source: Source, log: Operation, way: Trace, inner: Softmax, 
     kept = any(not only_read_in(source, d, places) for d in way.hops)
     costly = any(isinstance(n, ast.Call | ast.MatMult) for n in ast.walk(inner.logits))
     again = kept or len(job.targets()) > 1
-    if not way.hops or (fits and not (again and costly) and not (again and scope.has_effects(inner.logits))):
+    if not way.hops or (fits and not (again and costly) and not (again and moving.has_effects(inner.logits))):
         if not fits:
             raise Refused("the logits mean something else at the log")
         job.replace(source, log.node, rebuilt(source, way, said(job, source, inner, "log_softmax", log.node)))
@@ -157,9 +157,9 @@ def _through_helper(job: Job, source: Source, role: str, log: Operation, way: Tr
         return False
     dim = source.text(inner.dim) if hasattr(inner.dim, "lineno") else "0"
     text = f"{spelling.torch(job, source, log.node)}.log_softmax({source.text(call.args[position])}, dim={dim})"
-    if any(scope.has_effects(a) for i, a in enumerate(call.args) if i != position):
+    if any(moving.has_effects(a) for i, a in enumerate(call.args) if i != position):
         return False
-    if way.hops and (scope.has_effects(call.args[position]) or any(not only_read_in(source, d, [log.node]) for d in way.hops)):
+    if way.hops and (moving.has_effects(call.args[position]) or any(not only_read_in(source, d, [log.node]) for d in way.hops)):
         return False
     job.replace(source, log.node, rebuilt(source, way, text))
     job.drop_unused(source, way.hops)

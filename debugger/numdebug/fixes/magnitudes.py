@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import math
 
-from numdebug.fixes import scope, spelling
+from numdebug.fixes import moving, scope, spelling
 from numdebug.fixes.arguments import euclidean
 from numdebug.fixes.job import Job, form
 from numdebug.fixes.operations import constant, is_op, operation
@@ -114,7 +114,7 @@ def _hypot(job: Job, source: Source, node: ast.expr, way: Trace, parts: list[ast
         value = constant(source, part)
         if value is not None:
             like = variable[0]
-            if scope.has_effects(like):
+            if moving.has_effects(like):
                 raise Refused("an expression that would run twice")
             text = f"{root}.hypot({text}, {root}.full_like({fit(source.text(like), LOOSE)}, {number(math.sqrt(value))}))"
     job.replace(source, node, text)

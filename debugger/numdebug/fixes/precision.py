@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from numdebug.fixes import scope, spelling
+from numdebug.fixes import moving, scope, spelling
 from numdebug.fixes.branches import known_at
 from numdebug.fixes.job import Job, form
 from numdebug.fixes.operations import constant, is_op, operation
@@ -56,7 +56,7 @@ def write_float32(job: Job) -> None:
             if source.inside(node, end):
                 job.replace(source, end, f"{fit(_widened(source, end, found), ATOM)}{dtype}")
                 continue
-            if first is not None and not scope.movable(source, first, source.statement(first), source.statement(end)):
+            if first is not None and not moving.movable(source, first, source.statement(first), source.statement(end)):
                 raise Refused("the dtype is not at hand where the result is in range again")
             job.replace(source, end, f"{fit(source.text(end), ATOM)}{dtype}")
         for operand in found:

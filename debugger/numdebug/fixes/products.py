@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from numdebug.fixes import scope, spelling
+from numdebug.fixes import moving, scope, spelling
 from numdebug.fixes.job import Job, form
 from numdebug.fixes.log_of_softmax import logs
 from numdebug.fixes.operations import Operation, is_op, operation
@@ -12,6 +12,9 @@ from numdebug.fixes.softmaxes import in_place
 from numdebug.fixes.source import Refused, Source
 from numdebug.fixes.tracing import guard, inlinable, rebuilt, trace
 from numdebug.fixes.wording import ATOM, LOOSE, PRODUCT, fit
+
+Term = tuple[str, ast.expr, Operation | None]
+"""A term of a sum: its sign, its text, and the log that it is, if it is one."""
 
 
 def factors(source: Source, node: ast.AST) -> tuple[ast.expr, ast.expr] | None:
@@ -67,7 +70,7 @@ def _product(job: Job, role: str) -> tuple[Source, ast.expr]:
     raise Refused("no product")
 
 
-def _terms(source: Source, node: ast.expr, hops: list[scope.Definition], at: ast.AST) -> list[tuple[str, ast.expr, Operation | None]] | None:
+def _terms(source: Source, node: ast.expr, hops: list[scope.Definition], at: ast.AST) -> list[Term] | None:
     """The signed terms of a sum that has a log in it; None where it has none."""
     log = _log(source, node, hops, at)
     if log is not None:
@@ -90,10 +93,10 @@ def _log(source: Source, node: ast.expr, hops: list[scope.Definition], at: ast.A
     return op
 
 
-def _distributed(job: Job, source: Source, node: ast.expr, t: ast.expr, terms: list[tuple[str, ast.expr, Operation | None]]) -> str:
+def _distributed(job: Job, source: Source, node: ast.expr, t: ast.expr, terms: list[Term]) -> str:
     root = spelling.torch(job, source, node)
     said = source.text(t)
-    if len(terms) > 1 and scope.has_effects(t):
+    if len(terms) > 1 and moving.has_effects(t):
         raise Refused("a factor that would run twice")
     text = ""
     for sign, term, log in terms:
@@ -125,7 +128,7 @@ def write_log_space(job: Job) -> None:
             raise Refused("no product under the log")
         rest = [*product.rest, *(k.value for k in product.node.keywords if k.arg not in ("input", "self"))]
         p = product.operand
-        if not inlinable(source, way, [p, *rest], log.node) or scope.has_effects(p):
+        if not inlinable(source, way, [p, *rest], log.node) or moving.has_effects(p):
             raise Refused("the factors mean something else at the log")
         exp = is_op(source, p, "exp")
         root = spelling.torch(job, source, log.node)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from numdebug.fixes import scope, spelling
+from numdebug.fixes import moving, scope, spelling
 from numdebug.fixes.job import Job
 from numdebug.fixes.operations import Operation, constant, is_op, operation
 from numdebug.fixes.source import Refused, Source
@@ -100,7 +100,7 @@ def by_hand(source: Source, node: ast.AST) -> Softmax | None:
     again = trace(source, summed, lambda n: is_op(source, n, "exp") is not None, structure=False)
     if again.stopped or again.layers or not (again.end is raised.end or ast.dump(again.end) == ast.dump(raised.end)):
         return None
-    if again.end is not raised.end and not scope.movable(source, again.end, source.statement(again.end), source.statement(raised.end)):
+    if again.end is not raised.end and not moving.movable(source, again.end, source.statement(again.end), source.statement(raised.end)):
         return None
     logits, shift = unshifted(source, exp.operand)
     parts = (*raised.hops, *again.hops, *total.hops, *shift)
@@ -137,7 +137,7 @@ def unshifted(source: Source, argument: ast.expr) -> tuple[ast.expr, list[scope.
     if isinstance(direct, ast.Name):
         definition = scope.reaching(source, direct)
         if definition is not None and isinstance(definition.value, ast.BinOp):
-            if scope.movable(source, definition.value, definition.statement, source.statement(argument)):
+            if moving.movable(source, definition.value, definition.statement, source.statement(argument)):
                 direct, hops = definition.value, [definition]
     if isinstance(direct, ast.BinOp) and isinstance(direct.op, ast.Sub):
         shift = trace(source, direct.right, lambda n: is_op(source, n, "max", "amax") is not None)

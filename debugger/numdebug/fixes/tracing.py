@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from numdebug.fixes import scope
+from numdebug.fixes import moving, scope
 from numdebug.fixes.job import Job
 from numdebug.fixes.operations import constant, operation
 from numdebug.fixes.source import Refused, Source
@@ -153,7 +153,7 @@ def inlinable(source: Source, found: Trace, moved: list[ast.expr], target: ast.A
     """Whether all that would be written at the target means there what it means where it stands now."""
     statement = source.statement(target)
     pieces = [*moved, *(n for layer in found.layers if not layer.guard for n in _beside(layer))]
-    return all(scope.movable(source, piece, source.statement(piece), statement) for piece in pieces)
+    return all(moving.movable(source, piece, source.statement(piece), statement) for piece in pieces)
 
 
 def _beside(layer: Layer) -> list[ast.AST]:
