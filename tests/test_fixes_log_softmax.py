@@ -299,3 +299,20 @@ def test_a_one_hot_selects(tmp_path: Path) -> None:
     assert case.fixed(repair) == HEAD + "out = -(F.log_softmax(z, dim=1) * hot).sum(dim=1).mean()\n"
     before, after = case.both(repair)
     assert (before - after).abs() < 1e-5
+
+
+@pytest.mark.parametrize("change", ["p[0] = 0.2", "p.mul_(0.5)", "p += 0.1", "torch.mul(p, 0.5, out=p)"])
+def test_changed_in_place(tmp_path: Path, change: str) -> None:
+    case = Case(tmp_path, HEAD + f"p = F.softmax(z, dim=1)\n{change}\nout = torch.log(p)\n")
+    assert case.refused(case.repair("log_softmax", {"only_feeds_log": True}, target="log", softmax="softmax"))
+
+
+def test_logits_that_change_in_a_loop(tmp_path: Path) -> None:
+    case = Case(tmp_path, HEAD + "p = F.softmax(z, dim=1)\nfor _ in range(2):\n    out = torch.log(p)\n    z = z + 1\n")
+    repair = case.repair("log_softmax", target="log", softmax="softmax")
+    assert case.fixed(repair).endswith("p = F.log_softmax(z, dim=1)\nfor _ in range(2):\n    out = p\n    z = z + 1\n")
+    before, after = case.both(repair)
+    assert (before - after).abs().max() < 1e-5
+    code = HEAD + "p = F.softmax(z, dim=1)\nz += 1\nprint(p)\nout = torch.log(p)\n"
+    case = Case(tmp_path, code)  # a second name for z would see the change
+    assert case.refused(case.repair("log_softmax", target="log", softmax="softmax"))

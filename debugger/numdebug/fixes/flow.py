@@ -159,7 +159,8 @@ def callers(source: Source, function: ast.FunctionDef) -> Iterator[ast.Call]:
     if isinstance(owner, ast.ClassDef):
         if function.name in {"forward", "__call__"}:
             names = instances(source, {owner.name})
-            if any(isinstance(b, ast.Name) and b.id == owner.name for c in ast.walk(source.tree) if isinstance(c, ast.ClassDef) for b in c.bases):
+            bases = [b for c in ast.walk(source.tree) if isinstance(c, ast.ClassDef) for b in c.bases]
+            if any(scope.dotted(b) == owner.name for b in bases):
                 raise Refused("the class has subclasses")
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):

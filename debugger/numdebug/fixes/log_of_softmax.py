@@ -251,7 +251,7 @@ def change_layer(
     calls = [
         n
         for n in ast.walk(source.tree)
-        if isinstance(n, ast.Call) and (scope.dotted(n.func) or "").rpartition(".")[2] in names or isinstance(n, ast.Call) and n.func is holder
+        if isinstance(n, ast.Call) and (n.func is holder or (scope.dotted(n.func) or "").rpartition(".")[2] in names)
     ]
     if not calls or not (names or isinstance(above, ast.Call)):
         raise Refused("no call of the layer found")

@@ -74,14 +74,15 @@ def _widened(source: Source, outer: ast.expr, found: list[ast.expr]) -> str:
 
 
 _ROOTS = {"sqrt", "rsqrt", "log", "softmax", "log_softmax", "tanh", "sigmoid", "logsumexp", "div"}
-_PASSING = {"sum", "mean", "add", "sub", "mul", "masked_fill", "where", "clamp", "cumsum", "transpose", "view", "reshape", "unsqueeze", "squeeze"}
+_PASSING = set("sum mean add sub mul masked_fill where clamp cumsum transpose view reshape unsqueeze squeeze".split())
+_LONG_SUMS = set("sum mean matmul mm bmm var std norm vector_norm cumsum einsum linear".split())
 
 
 def _sums(source: Source, node: ast.expr) -> bool:
     """Whether an operation sums many terms: its result may fit where a partial sum did not."""
     if isinstance(node, ast.BinOp):
         return isinstance(node.op, ast.MatMult)
-    return is_op(source, node, "sum", "mean", "matmul", "mm", "bmm", "var", "std", "norm", "vector_norm", "cumsum", "einsum", "linear") is not None
+    return is_op(source, node, *_LONG_SUMS) is not None
 
 
 def _restored(source: Source, node: ast.expr) -> ast.expr:

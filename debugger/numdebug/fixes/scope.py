@@ -161,6 +161,8 @@ def reaching(source: Source, use: ast.expr) -> Definition | None:
     definition = _as_definition(source, use.id, nearest)
     if definition is None or not dominates(source, definition.statement, use):
         return None
+    if _changed(source, use.id, definition.statement, use):
+        return None
     for loop in source.ancestors(use):
         if isinstance(loop, _SCOPES):
             break
@@ -168,6 +170,23 @@ def reaching(source: Source, use: ast.expr) -> Definition | None:
             if any(source.inside(n, loop) for n in found):
                 return None
     return definition
+
+
+def _changed(source: Source, name: str, first: ast.stmt, use: ast.AST) -> bool:
+    """Whether what a name holds may be changed in place between its assignment and a use (a clamp does not count)."""
+    start, end = source.span(first)[1], source.span(use)[0]
+    loops = [a for a in source.ancestors(use) if isinstance(a, LOOPS) and not source.inside(first, a)]
+    for node in within(scope_of(source, use)):
+        if not isinstance(node, ast.Subscript | ast.Call) or name not in written(node):
+            continue
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _HARMLESS:
+            continue
+        if start <= source.span(node)[0] < end and not source.inside(use, node) or any(source.inside(node, a) for a in loops):
+            return True
+    return False
+
+
+_HARMLESS = {"clamp_", "clamp_min_", "clamp_max_", "relu_", "clip_", "requires_grad_", "detach_"}
 
 
 def _as_definition(source: Source, name: str, node: ast.AST) -> Definition | None:
@@ -199,7 +218,7 @@ def _attribute(source: Source, use: ast.Attribute) -> Definition | None:
         for n in ast.walk(owner)
         if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store | ast.Del) and source.text(n) == text
     ]
-    if len(stores) != 1:
+    if len(stores) != 1 or any(text in written(n) for n in ast.walk(owner) if isinstance(n, ast.Subscript | ast.Call)):
         return None
     above = source.parents.get(stores[0])
     match above:
@@ -232,7 +251,7 @@ def loads(source: Source, definition: Definition) -> list[ast.AST]:
 def uses(source: Source, definition: Definition) -> list[ast.AST]:
     """Places that may read the value of this very assignment."""
     found = []
-    start, end = source.span(definition.statement)
+    end = source.span(definition.statement)[1]
     for use in loads(source, definition):
         if isinstance(use, ast.Name) and scope_of(source, use) is scope_of(source, definition.statement):
             looped = any(

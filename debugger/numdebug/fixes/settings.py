@@ -321,7 +321,8 @@ def write_bfloat16(job: Job) -> None:
     """autocast to bfloat16, whose range is that of float32."""
     for role in job.each():
         source, call = _find_constructor(job, role, {"autocast"})
-        halves = [n for n in ast.walk(call) if isinstance(n, ast.Attribute | ast.Name) and spelling.means(source, n) in {"torch.float16", "torch.half"}]
+        given = [n for n in ast.walk(call) if isinstance(n, ast.Attribute | ast.Name)]
+        halves = [n for n in given if spelling.means(source, n) in {"torch.float16", "torch.half"}]
         root = spelling.torch(job, source, call)
         if len(halves) == 1:
             job.replace(source, halves[0], f"{root}.bfloat16")

@@ -186,6 +186,11 @@ def fresh_name(source: Source, wanted: tuple[str, ...]) -> str:
 
 def hoisted(job: Job, source: Source, node: ast.expr, wanted: tuple[str, ...]) -> str:
     """Give an expression a name of its own, on a line before its statement, and read that; the name."""
+    reads = scope.read(node)
+    for other in scope.within(scope.scope_of(source, node)):  # a second name for the same array would change with it
+        changes = isinstance(other, ast.Subscript | ast.Call) and any(w in reads for w in scope.written(other))
+        if changes or isinstance(other, ast.AugAssign) and scope.dotted(other.target) in reads:
+            raise Refused("the array is changed in place")
     name = named_before(job, source, node, wanted)
     job.replace(source, node, name)
     return name
