@@ -47,8 +47,8 @@ def bugs(symptom: str | None = None) -> str:
         for family in dict.fromkeys(b.family for b in known.values()):
             lines += [f"{family}", *(f"  {b.id:<28} {b.title}" for b in known.values() if b.family == family), ""]
         return "\n".join([*lines, "numdebug bug ID shows a bug's page.", ""])
-    hits = by_symptom(symptom, {b.id: (b.title, *b.symptoms) for b in known.values()})
-    hits = [known[name] for name in hits]
+    names = by_symptom(symptom, {b.id: (b.title, *b.symptoms) for b in known.values()})
+    hits = [known[name] for name in names]
     if not hits:
         return f"no bug of the catalogue lists a symptom like {one_line(symptom)!r}; see all of them with: numdebug bugs\n"
     lines = []
