@@ -17,4 +17,4 @@ bench:
 	$(PYTHON) benchmarks/bench.py
 
 optest:
-	$(PYTHON) -m pytest tests/test_transparent.py --all-operators
+	$(PYTHON) tests/opinfo.py

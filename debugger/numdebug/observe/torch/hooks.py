@@ -52,7 +52,7 @@ class Hooks:
     def _backward(self, original: Any) -> Any:
         @functools.wraps(original)
         def run_backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
-            if self.elsewhere:
+            if self.elsewhere or _transforming() or torch._C._current_autograd_node() is not None:  # the latter: a checkpoint's own
                 return original(outputs, *args, **kwargs)
             scaled = any(ref() is out for ref in self.scaled for out in outputs)
             self.observer.before_backward(outputs, scaled)
@@ -103,7 +103,7 @@ class Hooks:
 
         @functools.wraps(call)
         def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
-            if tracer.off or tracer.region is not None or self.elsewhere:
+            if tracer.off or tracer.region is not None or self.elsewhere or _transforming():
                 return call(cls, *args, **kwargs)
             region = tracer.enter_region(cls, args, kwargs)
             try:
@@ -127,3 +127,6 @@ class Hooks:
             self.observer.after_step(optimizer)
 
 
+def _transforming() -> bool:
+    """Inside torch.func.grad, vmap and the like, where tensors are wrapped and cannot be read; what matters comes out of it."""
+    return torch._C._functorch.peek_interpreter_stack() is not None

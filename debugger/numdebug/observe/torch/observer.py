@@ -6,6 +6,7 @@ import math
 import os
 import sys
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,17 @@ from numdebug.report.model import Observed
 TRACED = 150_000  # operations traced from the start, about 3 s of overhead; from there on the sentinel watches alone
 _FRESH = torch.default_generator.get_state()  # every run of the program in this process starts from the same random state
 HISTORY = 20_000  # steps whose loss and gradient norm are kept
+
+
+_WATCHING: weakref.WeakSet[TorchObserver] = weakref.WeakSet()
+
+
+def _in_worker() -> None:
+    for observer in _WATCHING:
+        observer.tracer.off = True
+
+
+os.register_at_fork(after_in_child=_in_worker)  # once: what is registered there stays, and must not keep a run's records alive
 
 
 class TorchObserver:
@@ -52,7 +64,7 @@ class TorchObserver:
         self._begin = time.monotonic()
         self.hooks = Hooks(self, self.tracer)
         self.process = os.getpid()
-        os.register_at_fork(after_in_child=self._in_worker)
+        _WATCHING.add(self)
         self.tracer.__enter__()
 
     def _in_worker(self) -> None:
@@ -217,6 +229,7 @@ class TorchObserver:
             raise Stop
         if self.window is not None:
             self._trace(number < 1 or number >= self.window[0])
+        self.tracer.before_forward = None
         elif self.tracer.count > self.traced:
             self._trace(False)
 

@@ -95,7 +95,8 @@ class Replay:
         """The tensor that stands for `cell` in this replay."""
         found = self.env.get(id(cell))
         if found is None:
-            if cell.previous is not None and id(cell.previous) in self.env and cell.storage == cell.previous.storage:
+            state = cell.is_leaf and cell.requires_grad  # a parameter is as recorded, whatever an earlier step of the window makes of it
+            if not state and cell.previous is not None and id(cell.previous) in self.env and cell.storage == cell.previous.storage:
                 found = self.env[id(cell.previous)]
             else:
                 found = self._leaf(cell)

@@ -242,7 +242,7 @@ class Tracer(TorchDispatchMode):
                     self._requires_grad(known, tensor)
                 return known
             fresh = self._leaf(tensor)
-            if fresh.storage == known.storage:
+            if fresh.storage == known.storage and fresh.ref() is tensor:  # and not a twin, which has a past of its own
                 fresh.previous = known
             return fresh
         return self._leaf(tensor)
