@@ -13,7 +13,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from numdebug.evidence import Evidence, Number
-from numdebug.graph import STRUCTURAL
 from numdebug.recording import Op
 from numdebug.run import CannotAsk, Run
 
@@ -21,6 +20,8 @@ QUESTION = "Which values sit at the edge of their number format?"
 
 _LIMITS = {"uint8": (0, 255), "int8": (-128, 127), "int16": (-(2**15), 2**15 - 1), "int32": (-(2**31), 2**31 - 1)}
 _EXACT = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "neg": np.negative, "square": np.square, "abs": np.abs}
+_FACE_VALUE = frozenset({"gt", "lt", "ge", "le", "argmax", "argmin", "max", "min", "amax", "amin", "topk", "sort", "_local_scalar_dense", "median"})
+_INDEXED = frozenset({"embedding", "index", "gather", "index_select", "take", "index_put", "scatter"})
 _DELIBERATE = frozenset({"remainder", "fmod", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "__lshift__", "__rshift__", "bitwise_left_shift", "bitwise_right_shift", "__and__", "__xor__", "__or__"})
 
 
@@ -40,7 +41,10 @@ def _wrapped(run: Run, op: Op) -> Iterator[Evidence]:
     if exact is None or not exact.size:
         return
     outside = int(((exact < low) | (exact > high)).sum())
-    if not outside or not _becomes_float(run, op):
+    if not outside:
+        return
+    followers = _followers(run, op)
+    if followers is None:
         return
     numbers = {
         "wrapped": Number(outside, "elements"),
@@ -48,7 +52,7 @@ def _wrapped(run: Run, op: Op) -> Iterator[Evidence]:
         "lowest_exact": Number(float(exact.min())),
         "highest_exact": Number(float(exact.max())),
     }
-    facts = {"op": op.name, "dtype": dtype, "members": [op.index], "native": op.native, "step": op.step}
+    facts = {"op": op.name, "dtype": dtype, "members": [op.index, *followers], "native": op.native, "step": op.step}
     sites = {"target": op.site} if op.site is not None else {}
     yield Evidence("integer-wrap", "dtype_range", site=op.site, op=op.index, numbers=numbers, facts=facts, sites=sites, ops={"target": op.index})
 
@@ -80,23 +84,25 @@ def _exact(run: Run, op: Op) -> np.ndarray | None:
     return second - wide[0] if op.name == "rsub" else _EXACT[op.name](wide[0], second)  # type: ignore[no-any-return,operator]
 
 
-def _becomes_float(run: Run, op: Op) -> bool:
-    """The wrapped integers go on into floating point, and through no operation that wants them wrapped."""
-    todo, seen, floats = [op], {op.index}, False
+def _followers(run: Run, op: Op) -> list[int] | None:
+    """What uses the wrapped integers, if something takes them at face value: floating point, an ordering, a search for the largest.
+
+    None where nothing does, or where they meet an operation that wants them wrapped (hashing).
+    """
+    todo, seen, matters = [op], {op.index}, False
     while todo:
         current = todo.pop(0)
         for value in current.outputs:
             for user in run.recording.consumers(value):
                 if user.name in _DELIBERATE:
-                    return False
-                if user.index in seen or not user.outputs:
+                    return None
+                if user.index in seen:
                     continue
                 seen.add(user.index)
-                if user.outputs[0].dtype.startswith(("float", "bfloat")):
-                    floats = floats or user.name not in ("embedding", "index", "gather", "index_select") or user.name in ("cast",)
-                elif user.outputs[0].dtype != "bool" or user.name in STRUCTURAL:
-                    todo.append(user)
-    return floats
+                if user.name in _FACE_VALUE or (user.outputs and user.outputs[0].dtype.startswith(("float", "bfloat")) and user.name not in _INDEXED):
+                    matters = True
+                todo.append(user)
+    return sorted(seen - {op.index}) if matters else None
 
 
 def _flushed(run: Run) -> Iterator[Evidence]:

@@ -38,7 +38,7 @@ def measure(run: Run) -> Iterator[Evidence]:
             continue
         for birth in births(run, sink):
             op = birth.culprit
-            if op is None or birth.op is None or birth.op.phase != "backward" or op.phase != "forward" or op.index in seen:
+            if op is None or birth.op is None or op.phase != "forward" or op.index in seen or birth.deliberate:
                 continue
             seen.add(op.index)
             yield _fact(run, op)

@@ -35,8 +35,10 @@ def measure(run: Run) -> Iterator[Evidence]:
             key = birth.culprit.index if birth.culprit is not None else f"value {birth.value.id}"
             found.setdefault(key, []).append(birth)
     ordered = sorted(found.values(), key=lambda group: -1 if group[0].culprit is None else group[0].culprit.index)
-    alone = all(b.deliberate for group in ordered for b in group)
+    alone = all(b.deliberate or b.culprit is None for group in ordered for b in group)
     for group in ordered:
+        if group[0].culprit is None and group[0].sinks[0].what == "output":
+            continue  # data that a program keeps or prints as it was given
         yield _fact(run, group, alone)
     for sink in sinks:
         yield _symptom(run, sink)
@@ -56,7 +58,7 @@ def _fact(run: Run, group: list[Birth], alone: bool) -> Evidence:
     birth = (forward or group)[0]
     sinks = tuple({id(s): s for b in group for s in b.sinks}.values())
     if birth.culprit is None:
-        return _data(run, birth, sinks)
+        return _data(run, birth, sinks, alone)
     culprit = birth.culprit
     stats = [run.stats(v) for v in culprit.operands]
     forward_bad = any(run.stats(v).non_finite for v in culprit.outputs)
@@ -147,14 +149,15 @@ def _mask_side(run: Run, birth: Birth) -> str | None:
     return None
 
 
-def _data(run: Run, birth: Birth, sinks: tuple[Sink, ...]) -> Evidence:
+def _data(run: Run, birth: Birth, sinks: tuple[Sink, ...], alone: bool) -> Evidence:
     value = birth.value
     here = run.stats(value)
     array = run.array(value)
     numbers = {"nan": Number(here.nan, "elements"), "inf": Number(here.inf, "elements"), "size": Number(here.size, "elements")}
     facts: dict[str, object] = {"name": value.name, "role": value.role, "reaches": reaches_name(sinks), "made_by": value.made_by, "dtype": value.dtype, "value": value.id, "sink": sinks[0].what}
     constant = value.made_by in ("full", "full_like", "fill_", "masked_fill", "masked_fill_", "new_full", "where") or value.shape == ()
-    facts["meant"] = here.nan == 0 and constant
+    facts["meant"] = here.nan == 0 and (constant or not alone)
+    facts["picked"] = alone and here.nan == 0
     if array is not None and array.ndim >= 1:
         rows = sorted({int(row) for row in np.nonzero(~np.isfinite(array))[0]})
         facts["rows"] = rows[:10]

@@ -14,7 +14,7 @@ from typing import Any
 from numdebug.evidence import Evidence, Number
 from numdebug.forms import Form, find
 from numdebug.graph import is_guard
-from numdebug.recording import Recording
+from numdebug.recording import Recording, Value
 from numdebug.run import Run
 
 QUESTION = "Which formulas are written in a form that fails where a stable form does not?"
@@ -22,8 +22,13 @@ QUESTION = "Which formulas are written in a form that fails where a stable form 
 
 def measure(run: Run) -> Iterator[Evidence]:
     """One fact for each naive form, in the order of execution."""
-    for form in find(run.recording):
+    for form in find(run.recording, lambda value: _is_mask(run, value)):
         yield _fact(run, form)
+
+
+def _is_mask(run: Run, value: Value) -> bool:
+    array = run.array(value)
+    return array is not None and bool((array == 1).any()) and bool(((array == 0) | (array == 1)).all())
 
 
 def _fact(run: Run, form: Form) -> Evidence:

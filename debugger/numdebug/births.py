@@ -48,9 +48,14 @@ def births(run: Run, sink: Sink) -> Iterator[Birth]:
         if op is None:
             yield Birth(None, value, "data", None, deliberate=_only_inf(run, value), sinks=(sink,))
             continue
-        bad = [v for v in op.operands if run.stats(v).non_finite]
+        bad = contributing(run, op)
         if not bad:
-            yield _birth(run, op, value, None, sink)
+            born = _birth(run, op, value, None, sink)
+            behind_zero = _behind_zero(run, born)
+            if behind_zero:
+                todo.extend(behind_zero)
+            else:
+                yield born
             continue
         with_nan = [v for v in bad if run.stats(v).nan]
         if here.nan and not with_nan and op.name not in STRUCTURAL:
@@ -58,6 +63,55 @@ def births(run: Run, sink: Sink) -> Iterator[Birth]:
             todo.extend(bad)
         else:
             todo.extend(with_nan if here.nan and with_nan else bad)
+
+
+def contributing(run: Run, op: Op) -> list[Value]:
+    """The non-finite operands; of a where or masked_fill, those whose non-finite elements are let through."""
+    bad = [v for v in op.operands if run.stats(v).non_finite]
+    if not bad or op.name not in ("where", "masked_fill") or len(op.operands) < 2:
+        return bad
+    condition = run.array(op.operands[0 if op.name == "where" else 1])
+    if condition is None or condition.dtype != bool:
+        return bad
+    if op.name == "masked_fill":
+        sides = [(op.operands[0], ~condition)]
+    elif len(op.operands) == 3:
+        sides = [(op.operands[1], condition), (op.operands[2], ~condition)]
+    else:  # the other branch is a plain number
+        sides = [(op.operands[1], condition if "other" in op.scalars else ~condition)]
+    return [value for value, chosen in sides if value in bad and _any_through(run.array(value), chosen)]
+
+
+def _any_through(array: np.ndarray | None, chosen: np.ndarray) -> bool:
+    return array is None or bool((~np.isfinite(array) & chosen).any())
+
+
+def _behind_zero(run: Run, birth: Birth) -> list[Value]:
+    """exp(-inf) is a finite 0 again: where the zero under a log came from there, the story goes on upstream."""
+    if birth.born not in ("log of zero", "x/0", "0/0") or birth.op is None or birth.op.phase != "forward" or not birth.op.operands:
+        return []
+    place = 0 if birth.op.name in ("reciprocal", "rsqrt", "pow", "log", "log2", "log10") else -1
+    zero = zero_origin(run, birth.op.operands[place])
+    if zero.op is None or zero.op.name not in ("exp", "softmax", "exp2", "sigmoid"):
+        return []
+    return [v for v in zero.op.operands if run.stats(v).neginf and _not_meant(run, v)]
+
+
+def _not_meant(run: Run, value: Value) -> bool:
+    """Some operation made the infinity out of finite numbers."""
+    seen: set[int] = set()
+    todo = [value]
+    while todo:
+        current = todo.pop(0)
+        op = run.recording.producer(current)
+        if op is None or op.index in seen:
+            continue
+        seen.add(op.index)
+        bad = contributing(run, op)
+        if not bad and op.name not in _CONSTANT and not _infinite_scalar(op):
+            return True
+        todo.extend(bad)
+    return False
 
 
 def _only_inf(run: Run, value: Value) -> bool:
@@ -84,6 +138,8 @@ def how(run: Run, op: Op, value: Value, cause: Value | None) -> str:
     nan = run.stats(value).nan > 0
     if name == "empty" or name == "resize":
         return "uninitialised"
+    if name == "logsumexp" or (op.phase == "backward" and (op.node or "").startswith("Logsumexp")):
+        return "all masked" if cause is not None else "inf-inf"
     if name in ("softmax", "log_softmax", "attention", "_softmax_backward_data"):
         return "all masked" if cause is not None and first is not None and _row_all_neginf(first, op.scalars.get("dim", -1)) else "inf-inf"
     if cause is not None:

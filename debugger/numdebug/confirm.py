@@ -6,30 +6,39 @@ the smallest set of lines); the symptom goes; and the repair computes what the n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
+from numdebug.evidence import Evidence
 from numdebug.report.model import Diagnosis, Repair
 from numdebug.run import CannotAsk, Replayed, Run
-from numdebug.siblings import every_call
+from numdebug.siblings import every_call, with_siblings
 
 Try = Callable[[Repair], "Trial | None"]
-SUSPICIONS = frozenset({"learning-rate-divergence"})  # where nothing failed, only a run at a lower rate makes this a finding
 MOST = 12  # suspects tried one by one; beyond it the failing step is not worth more of the user's time
+SUSPICIONS = frozenset({"learning-rate-divergence"})  # where nothing failed, only a run at a lower rate makes this a finding
+# Harm without a NaN: the symptom is the fact itself, and it must be gone from a run with the repair in the source.
+SILENT = frozenset({"integer-wrap", "flushed-gradients", "swallowed-overflow"})
 
 
+@dataclass(frozen=True)
 class Trial:
-    """A run of the whole program with a setting changed: whether it failed, and what its loss did."""
+    """A run of the whole program with a repair in its source: whether it failed, what its loss did, which silent facts it still shows."""
 
-    def __init__(self, finite: bool, steps: int, first_loss: float | None, last_loss: float | None, change: str, repair: Repair) -> None:
-        self.finite = finite
-        self.steps = steps
-        self.first_loss = first_loss
-        self.last_loss = last_loss
-        self.change = change
-        self.repair = repair
+    finite: bool
+    steps: int
+    first_loss: float | None
+    last_loss: float | None
+    change: str
+    repair: Repair
+    silent: frozenset[tuple[str, int]] = frozenset()  # (kind, line)
+
+    @property
+    def falls(self) -> bool:
+        """The loss ends below where it began."""
+        return self.first_loss is not None and self.last_loss is not None and self.last_loss < self.first_loss
 
     @property
     def learns(self) -> bool:
@@ -37,45 +46,65 @@ class Trial:
         return self.first_loss is not None and self.last_loss is not None and abs(self.last_loss) < 0.5 * abs(self.first_loss)
 
 
-def confirm(run: Run, diagnoses: Sequence[Diagnosis], trial: Try | None) -> list[Diagnosis]:
+def confirm(run: Run, diagnoses: Sequence[Diagnosis], evidence: Sequence[Evidence], trial: Try | None) -> list[Diagnosis]:
     """The same diagnoses with `confirmed` and why."""
+    kinds = {e.id: e.kind for e in evidence}
+    silent = [d for d in diagnoses if any(kinds.get(name) in SILENT for name in d.evidence)]
+    loud = [d for d in diagnoses if d not in silent]
+    done = [*_loud(run, loud, evidence, trial), *(_in_program(d, trial, False) for d in silent)]
+    return sorted(done, key=lambda d: [o.bug == d.bug and o.site == d.site for o in diagnoses].index(True))
+
+
+def _loud(run: Run, diagnoses: Sequence[Diagnosis], evidence: Sequence[Evidence], trial: Try | None) -> list[Diagnosis]:
     if not diagnoses:
         return []
+    failed = bool(run.recording.sinks)
     try:
         control = run.again()
     except CannotAsk as why:
-        return [_with_trial(_untried(d, str(why)), trial) for d in diagnoses]
+        return [_with_trial(_untried(d, str(why)), trial, failed) for d in diagnoses]
     if control.finite:
-        tried = [_with_trial(_untried(d, "the recorded step alone does not reproduce the symptom"), trial) for d in diagnoses]
-        return [d for d in tried if d.bug not in SUSPICIONS or d.confirmed == "yes" or run.recording.sinks]
+        tried = [_with_trial(_untried(d, "the recorded step alone does not reproduce the symptom"), trial, failed) for d in diagnoses]
+        return [d for d in tried if failed or d.bug not in SUSPICIONS or d.confirmed == "yes"]
     tried = [_alone(run, d, control) if number < MOST else _untried(d, "too many suspects") for number, d in enumerate(diagnoses)]
     if not any(d.confirmed == "yes" for d in tried):
-        tried = _together(run, tried, control)
+        tried = _together(run, tried, evidence)
     if not any(d.confirmed == "yes" for d in tried):
-        tried = [_with_trial(d, trial) for d in tried]
+        tried = [_with_trial(d, trial, failed) for d in tried]
     return tried
+
+
+def _in_program(d: Diagnosis, trial: Try | None, failed: bool) -> Diagnosis:
+    """The repair in the source, and the program once more."""
+    if d.repair is None or d.repair.kind == "none":
+        return _untried(d, "there is no repair that could be tried")
+    if trial is None:
+        return _untried(d, "it needs a second run of the program, which --no-rerun forbids")
+    outcome = trial(d.repair)
+    if outcome is None:
+        return _untried(d, "the change could not be written into the program")
+    if not outcome.finite:
+        return replace(d, confirmed="no", confirmed_why=f"run again {outcome.change}, the program fails")
+    line = d.site.line if d.site is not None else 0
+    if not failed and any(at == line for _, at in outcome.silent):
+        return replace(d, confirmed="no", confirmed_why=f"run again {outcome.change}, the same line shows the same harm")
+    if d.bug == "learning-rate-divergence" and not (outcome.falls if failed else outcome.learns):
+        return replace(d, confirmed="no", confirmed_why=f"run again {outcome.change}, the loss does not fall either")
+    before = "the program as it is fails" if failed else "the program as it is shows the harm"
+    after = f"all {outcome.steps} steps are finite" if failed else "it is gone"
+    losses = "" if outcome.last_loss is None or outcome.first_loss is None else f", and the loss goes from {outcome.first_loss:.4g} to {outcome.last_loss:.4g}"
+    return replace(d, confirmed="yes", confirmed_why=f"{before}; run again {outcome.change}, {after}{losses}", repair=outcome.repair)
 
 
 def _untried(d: Diagnosis, why: str) -> Diagnosis:
     return d if d.confirmed == "yes" else replace(d, confirmed="not-tried", confirmed_why=why)
 
 
-def _with_trial(d: Diagnosis, trial: Try | None) -> Diagnosis:
+def _with_trial(d: Diagnosis, trial: Try | None, failed: bool) -> Diagnosis:
     """A setting takes effect over steps: it needs the program, not the step."""
     if d.repair is None or d.repair.kind != "setting" or d.confirmed == "yes":
         return d
-    if trial is None:
-        return _untried(d, "a setting needs a second run of the program, which --no-rerun forbids")
-    outcome = trial(d.repair)
-    if outcome is None:
-        return _untried(d, "the change could not be written into the program")
-    if not outcome.finite:
-        return replace(d, confirmed="no", confirmed_why=f"run again {outcome.change}, the program fails all the same")
-    if d.bug == "learning-rate-divergence" and not outcome.learns:
-        return replace(d, confirmed="no", confirmed_why=f"run again {outcome.change}, the loss does not fall either")
-    losses = "" if outcome.last_loss is None else f", and the loss goes from {outcome.first_loss:.4g} to {outcome.last_loss:.4g}"
-    why = f"the program as it is fails; run again {outcome.change}, all {outcome.steps} steps are finite{losses}"
-    return replace(d, confirmed="yes", confirmed_why=why, repair=outcome.repair)
+    return _in_program(d, trial, failed)
 
 
 def _alone(run: Run, d: Diagnosis, control: Replayed) -> Diagnosis:
@@ -118,19 +147,23 @@ def alternatives(repair: Repair) -> list[Repair]:
     return [repair]
 
 
-def _together(run: Run, diagnoses: list[Diagnosis], control: Replayed) -> list[Diagnosis]:
+def _together(run: Run, diagnoses: list[Diagnosis], evidence: Sequence[Evidence]) -> list[Diagnosis]:
     """No single line clears it: the smallest set of lines that does, found by taking lines away again."""
-    chosen = [d for d in diagnoses if d.repair is not None and d.repair.kind in ("rewrite", "data") and d.confirmed == "no"][:MOST]
-    if len(chosen) < 2 or not _cured(run, chosen):
+    chosen = [replace(d, repair=with_siblings(d.repair, evidence)) for d in diagnoses if d.repair is not None and d.confirmed == "no"]
+    chosen = [d for d in chosen if d.repair is not None and d.repair.kind in ("rewrite", "data")][:MOST]
+    if not chosen or not _cured(run, chosen):
         return diagnoses
     for d in list(chosen):
         fewer = [other for other in chosen if other is not d]
         if fewer and _cured(run, fewer):
             chosen = fewer
-    lines = sorted({d.site.line for d in chosen if d.site is not None})
+    lines = sorted({site.line for d in chosen if d.repair is not None for role, site in d.repair.sites.items() if role.startswith("target")})
     words = " and ".join(map(str, lines))
-    why = f"control re-run reproduces the symptom; with lines {words} repaired together it is gone, with any one of them alone it is not"
-    return [replace(d, confirmed="yes", confirmed_why=why) if any(d is c for c in chosen) else d for d in diagnoses]
+    why = f"control re-run reproduces the symptom; with lines {words} repaired together it is gone, with one of them alone it is not"
+    cured = {(d.bug, d.site): d.repair for d in chosen}
+    return [
+        replace(d, confirmed="yes", confirmed_why=why, repair=cured[d.bug, d.site]) if (d.bug, d.site) in cured else d for d in diagnoses
+    ]  # fmt: skip
 
 
 def _cured(run: Run, chosen: Sequence[Diagnosis]) -> bool:
@@ -156,10 +189,11 @@ def _gone(d: Diagnosis, outcome: Replayed, control: Replayed) -> str:
     return f"control re-run reproduces {symptom}{same}; with {what} repaired and nothing else changed, {result}{value}{agree}"
 
 
-def as_trial(watcher: Any, change: str, repair: Repair) -> Trial:
+def as_trial(watcher: Any, change: str, repair: Repair, silent: Iterable[Evidence]) -> Trial:
     """What a second run of the program showed."""
     observers = list(watcher.observers.values())
     steps = [s for o in observers for s in o.steps]
     losses = [s.loss for s in steps if s.loss is not None]
     finite = bool(steps or watcher.ops) and all(o.first_bad is None for o in observers)
-    return Trial(finite, len(steps), losses[0] if losses else None, median(losses[-10:]) if losses else None, change, repair)
+    seen = frozenset((e.kind, e.site.line) for e in silent if e.kind in SILENT and e.site is not None)
+    return Trial(finite, len(steps), losses[0] if losses else None, median(losses[-10:]) if losses else None, change, repair, seen)

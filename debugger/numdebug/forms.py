@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,13 +31,13 @@ class Form:
         return {self.target.index, *(op.index for op in self.parts.values()), *(op.index for op in self.chain)}
 
 
-def find(recording: Recording) -> Iterator[Form]:
-    """Every naive form among the forward operations."""
+def find(recording: Recording, is_mask: Callable[[Value], bool]) -> Iterator[Form]:
+    """Every naive form among the forward operations. `is_mask` tells a one-hot (only zeros and ones) from a weight."""
     for op in recording.ops:
         if op.phase != "forward":
             continue
         if op.name in LOGS:
-            form = log_of_softmax(recording, op) or log_of_sigmoid(recording, op) or softplus(recording, op) or logsumexp(recording, op)
+            form = log_of_softmax(recording, op, is_mask) or log_of_sigmoid(recording, op) or softplus(recording, op) or logsumexp(recording, op)
             form = form or log_of_product(recording, op)
             if form is not None:
                 yield form
@@ -107,7 +107,7 @@ def softmax(recording: Recording, op: Op) -> Form | None:
     return None
 
 
-def log_of_softmax(recording: Recording, log: Op) -> Form | None:
+def log_of_softmax(recording: Recording, log: Op, is_mask: Callable[[Value], bool]) -> Form | None:
     """log of a probability that came out of a softmax, past indexing, guards, and a sum over p * onehot."""
     if log.name == "log1p":
         return None
@@ -116,17 +116,28 @@ def log_of_softmax(recording: Recording, log: Op) -> Form | None:
         if source is None:
             continue
         chain = tuple(reversed(path.chain))
-        if not _selects(chain):
+        if not _selects(chain, path.op, is_mask):
             continue
         parts = {"softmax": source.target, **{k: v for k, v in source.parts.items() if k == "exp"}}
         return Form("log-of-softmax", log, parts, chain, {"dim": source.numbers["dim"], "shifted": source.numbers["shifted"]}, source.argument)
     return None
 
 
-def _selects(chain: tuple[Op, ...]) -> bool:
-    """Whether the operations between softmax and log keep single probabilities: a sum only after a product (with a one-hot)."""
+def _selects(chain: tuple[Op, ...], source: Op, is_mask: Callable[[Value], bool]) -> bool:
+    """Whether the operations between softmax and log keep single probabilities: a sum only after a product with a one-hot."""
     names = [op.name for op in chain if op.name in ("mul", "sum")]
-    return names in ([], ["mul", "sum"]) or (names == ["mul"] and all(len(op.operands) == 1 for op in chain if op.name == "mul"))
+    if not names:
+        return True
+    made = {v.id for v in source.outputs}
+    masked = False
+    for op in chain:
+        if op.name == "mul" and len(op.operands) == 2:
+            others = [v for v in op.operands if v.id not in made]
+            if len(others) != 1 or not is_mask(others[0]):
+                return False
+            masked = True
+        made.update(v.id for v in op.outputs)
+    return masked if "sum" in names else True
 
 
 def sigmoid(recording: Recording, op: Op) -> tuple[Op, Op | None, Value, int] | None:
@@ -213,6 +224,7 @@ def logsumexp(recording: Recording, log: Op) -> Form | None:
         dim = path.op.scalars.get("dim")
         numbers = {"dim": dim, "keepdim": path.op.scalars.get("keepdim", False), "reduce": path.op.name}
         numbers["weighted"] = any(op.name in _SCALE for op in (*inner.chain, *path.chain))
+        numbers["inner"] = [op.index for op in reversed(inner.chain)]
         return Form("logsumexp", log, {"sum": path.op, "exp": inner.op}, tuple(reversed(path.chain)), numbers, inner.op.operands[0])
     return None
 

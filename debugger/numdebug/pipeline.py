@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ def analyse(watcher: Any, journal: Any, options: dict[str, Any]) -> None:
             continue
         evidence = [*probe(run, journal, options), *_numbered(watcher.early.get(name, []), journal)]
         found = match(evidence, options.get("select"), options.get("ignore") or ())
-        confirmed = confirm(run, found, _trial(watcher, run, options))
+        confirmed = confirm(run, found, evidence, _trial(watcher, options))
         for diagnosis in settle(confirmed, evidence):
             journal.add("diagnosis", explain(run, diagnosis, evidence, watcher.folder))
     journal.add("matched")
@@ -66,33 +66,49 @@ def _recorded(watcher: Any, options: dict[str, Any]) -> Any:
     return second if any(o.first_bad is not None for o in second.observers.values()) else watcher
 
 
-def _trial(watcher: Any, run: Run, options: dict[str, Any]) -> Any:
-    """Runs the program again with a setting changed in its source, or None where that is forbidden."""
+def _trial(watcher: Any, options: dict[str, Any]) -> Callable[[Repair], Trial | None] | None:
+    """Runs the program again with a repair in its source, or None where that is forbidden."""
     again = options.get("run_again")
     if again is None or options.get("no_rerun"):
         return None
 
     def trial(repair: Repair) -> Trial | None:
         outcome = None
-        for factor in (1.0, 0.1, 0.01) if repair.form == "learning_rate" else (1.0,):
-            numbers = {**repair.numbers, "factor": repair.numbers["factor"] * factor} if repair.form == "learning_rate" else repair.numbers
-            changed = replace(repair, numbers=numbers)
+        for changed in _variants(repair):
             diff = write_diff(changed, watcher.folder)
             if diff is None:
                 return outcome
-            second = again({"diff": diff, "traced": 0})
-            outcome = as_trial(second, f"with {_change(changed)}", changed)
-            if outcome.finite and (repair.form != "learning_rate" or outcome.learns):
+            second = again({"diff": diff, **({"traced": 0} if changed.form == "learning_rate" else {})})
+            outcome = as_trial(second, f"with {_change(changed)}", changed, _silent(second))
+            if outcome.finite and (changed.form != "learning_rate" or outcome.falls):
                 return outcome
         return outcome
 
     return trial
 
 
+def _variants(repair: Repair) -> list[Repair]:
+    """A learning rate is lowered by tens until the run holds."""
+    if repair.form != "learning_rate":
+        return [repair]
+    return [replace(repair, numbers={**repair.numbers, "factor": repair.numbers["factor"] * factor}) for factor in (1.0, 0.1, 0.01, 0.001)]
+
+
+def _silent(watcher: Any) -> list[Evidence]:
+    """Harm without a NaN that a run still shows."""
+    found = [e for early in watcher.early.values() for e in early]
+    for observer in watcher.observers.values():
+        run = observer.run()
+        if run is not None and observer.first_bad is None:
+            for name in ("dtype_range", "swallowed"):
+                found.extend(probes()[name].measure(run))
+    return found
+
+
 def _change(repair: Repair) -> str:
     if repair.form == "learning_rate":
         return f"the learning rate times {repair.numbers['factor']:g}"
-    return repair.summary
+    return f"the repair ({repair.summary})"
 
 
 def explain(run: Run, d: Diagnosis, evidence: Sequence[Evidence], folder: Path) -> Diagnosis:

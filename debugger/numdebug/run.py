@@ -51,6 +51,10 @@ class Run(Protocol):
         """The recorded step with the repairs applied."""
         ...
 
+    def exact(self, value: Value) -> np.ndarray | None:
+        """The same operations in float64, up to `value`."""
+        ...
+
     def flushed(self) -> dict[str, tuple[int, int, float]]:
         """By parameter: gradient entries, entries that are zero only because of a low-precision format, largest |g| lost."""
         ...

@@ -27,6 +27,45 @@ def _because(hit: Found) -> str:
     return f"{e['op']} has repeated values{gap}, and the derivative of its vectors divides by their difference"
 
 
+BROKEN = '''\
+import torch
+
+torch.manual_seed(0)
+points = torch.randn(64, 3)
+metric = torch.nn.Parameter(torch.eye(3))
+optimizer = torch.optim.SGD([metric], lr=0.01)
+
+for step in range(3):
+    symmetric = (metric + metric.T) / 2
+    values, axes = torch.linalg.eigh(symmetric)  # here
+    projected = points @ axes[:, -1]
+    loss = -projected.square().mean() / values[-1]
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print(step, loss.item())
+'''
+
+FIXED = '''\
+import torch
+
+torch.manual_seed(0)
+points = torch.randn(64, 3)
+metric = torch.nn.Parameter(torch.diag(torch.tensor([1.0, 1.5, 2.0])))
+optimizer = torch.optim.SGD([metric], lr=0.01)
+
+for step in range(3):
+    symmetric = (metric + metric.T) / 2
+    values, axes = torch.linalg.eigh(symmetric)
+    projected = points @ axes[:, -1]
+    loss = -projected.square().mean() / values[-1]
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print(step, loss.item())
+'''
+
+
 bug = Bug(
     id="degenerate-eigen-gradient",
     title="eigenvectors differentiated at repeated eigenvalues",
@@ -36,4 +75,6 @@ bug = Bug(
     fix="break the ties, or use a form that needs no eigenvectors",
     repair=lambda hits: repair_ops("break_ties", "break the ties with a small, distinct diagonal", hits, eps=1e-2),
     symptoms=("gradient is NaN, loss is fine",),
+    broken={"torch": BROKEN},
+    fixed={"torch": FIXED},
 )

@@ -49,6 +49,51 @@ def _repair(hits: Sequence[Found]) -> Repair:
     return repair_ops("guard_divisor", "keep the divisor away from 0", hits, mode=mode, eps=divisor_floor(head["dtype"]))
 
 
+BROKEN = '''\
+import torch
+
+torch.manual_seed(0)
+table = torch.randn(40, 5)
+table[:, 3] = 7.0
+target = table[:, :2].sum(dim=1, keepdim=True)
+
+
+def standardise(x):
+    return (x - x.mean(dim=0)) / x.std(dim=0)  # here
+
+
+model = torch.nn.Linear(5, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+for epoch in range(3):
+    loss = (model(standardise(table)) - target).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+'''
+
+FIXED = '''\
+import torch
+
+torch.manual_seed(0)
+table = torch.randn(40, 5)
+table[:, 3] = 7.0
+target = table[:, :2].sum(dim=1, keepdim=True)
+
+
+def standardise(x):
+    return (x - x.mean(dim=0)) / x.std(dim=0).clamp(min=1e-6)
+
+
+model = torch.nn.Linear(5, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+for epoch in range(3):
+    loss = (model(standardise(table)) - target).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+'''
+
+
 bug = Bug(
     id="division-by-zero",
     title="a divisor that is 0",
@@ -58,9 +103,12 @@ bug = Bug(
     & ~form("softmax", "log-of-sigmoid")
     & ~birth(zero_from=("epsilon", "cast underflow", "product underflow"))
     & ~birth(zero_dtype="float16", zero_from=("underflow", "exp", "mul", "div", "square"))
-    & ~seen("singular-derivative", dropped=True),
+    & ~seen("singular-derivative", dropped=True)
+    & ~seen("integer-wrap"),
     because=_because,
     fix="add an epsilon, clamp the divisor, or treat the empty case by itself",
     repair=_repair,
     symptoms=("loss becomes NaN",),
+    broken={"torch": BROKEN},
+    fixed={"torch": FIXED},
 )

@@ -44,6 +44,57 @@ def _repair(hits: Sequence[Found]) -> Repair:
     return repair_ops("clamp_argument", f"keep the argument of {head['op']} from going negative", hits, lo=under_root(head["dtype"]))
 
 
+BROKEN = '''\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+place = torch.randn(12, 3)
+visited = place[torch.randint(0, 12, (30,))]
+scale = nn.Parameter(torch.tensor(1.0))
+optimizer = torch.optim.SGD([scale], lr=0.05)
+
+
+def arc(a, b):
+    cosine = (a * b).sum(dim=-1) / (a.norm(dim=-1) * b.norm(dim=-1))
+    return torch.acos(cosine)  # here
+
+
+for step in range(3):
+    walked = arc(visited[1:], visited[:-1])
+    loss = (scale * walked - 2.0).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print(step, loss.item())
+'''
+
+FIXED = '''\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+place = torch.randn(12, 3)
+visited = place[torch.randint(0, 12, (30,))]
+scale = nn.Parameter(torch.tensor(1.0))
+optimizer = torch.optim.SGD([scale], lr=0.05)
+
+
+def arc(a, b):
+    cosine = (a * b).sum(dim=-1) / (a.norm(dim=-1) * b.norm(dim=-1))
+    return torch.acos(cosine.clamp(-1 + 1e-6, 1 - 1e-6))
+
+
+for step in range(3):
+    walked = arc(visited[1:], visited[:-1])
+    loss = (scale * walked - 2.0).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print(step, loss.item())
+'''
+
+
 bug = Bug(
     id="domain-error",
     title="an argument outside its function's domain",
@@ -51,9 +102,12 @@ bug = Bug(
     when=birth(born=("domain", "log of a negative"), forward_finite=False)
     & ~birth(op=("matmul", "conv", "add", "mul", "sum", "function"))
     & ~form("log-of-sigmoid", "log-of-softmax")
-    & ~seen("singular-derivative", dropped=True),
+    & ~seen("singular-derivative", dropped=True)
+    & ~seen("integer-wrap"),
     because=_because,
     fix="clamp the argument to the domain",
     repair=_repair,
     symptoms=("loss becomes NaN",),
+    broken={"torch": BROKEN},
+    fixed={"torch": FIXED},
 )

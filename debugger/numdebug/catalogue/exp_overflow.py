@@ -28,6 +28,45 @@ def _because(hit: Found) -> str:
     return f"exp was given values up to {number(b['largest_input'], 4)} and {limit_of_exp(b['dtype'])}, {reaches(b)}"
 
 
+BROKEN = '''\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+x = torch.randn(64, 4) * 40
+counts = torch.poisson(torch.full((64, 1), 3.0))
+rate = nn.Linear(4, 1)
+optimizer = torch.optim.Adam(rate.parameters(), lr=0.01)
+
+for epoch in range(5):
+    score = 2 * rate(x)
+    expected = torch.exp(score)  # here
+    loss = (expected - counts * score).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+'''
+
+FIXED = '''\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+x = torch.randn(64, 4) * 40
+counts = torch.poisson(torch.full((64, 1), 3.0))
+rate = nn.Linear(4, 1)
+optimizer = torch.optim.Adam(rate.parameters(), lr=0.01)
+
+for epoch in range(5):
+    score = 2 * rate(x / 40)
+    expected = torch.exp(score)
+    loss = (expected - counts * score).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+'''
+
+
 bug = Bug(
     id="exp-overflow",
     title="exp of an unbounded argument",
@@ -39,4 +78,6 @@ bug = Bug(
     fix="bound the argument of exp, or stay in log space",
     repair=lambda hits: repair_ops("clamp_argument", "bound the argument of exp", hits, hi=exp_bound(hits[0][0]["dtype"])),
     symptoms=("exp gives inf", "loss is inf"),
+    broken={"torch": BROKEN},
+    fixed={"torch": FIXED},
 )

@@ -29,6 +29,43 @@ def _because(hit: Found) -> str:
     return f"{b['op']} was given values up to {number(largest, 4)} and its result does not fit {b['dtype']}, {reaches(b)}"
 
 
+BROKEN = '''\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+layers = nn.ModuleList(nn.Linear(64, 64) for _ in range(60))
+for layer in layers:
+    nn.init.normal_(layer.weight, std=1.0)
+x = torch.randn(8, 64)
+
+hidden = x
+for layer in layers:
+    hidden = torch.relu(layer(hidden))  # here
+loss = hidden.mean()
+loss.backward()
+print(loss.item(), layers[0].weight.grad.norm().item())
+'''
+
+FIXED = '''\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+layers = nn.ModuleList(nn.Linear(64, 64) for _ in range(60))
+for layer in layers:
+    nn.init.kaiming_normal_(layer.weight)
+x = torch.randn(8, 64)
+
+hidden = x
+for layer in layers:
+    hidden = torch.relu(layer(hidden))
+loss = hidden.mean()
+loss.backward()
+print(loss.item(), layers[0].weight.grad.norm().item())
+'''
+
+
 bug = Bug(
     id="exploding-gradient",
     title="values grow from layer to layer until they overflow",
@@ -45,4 +82,6 @@ bug = Bug(
     because=_because,
     fix="normalise between layers, scale the initial weights, or clip by norm",
     symptoms=("loss becomes NaN", "loss is inf"),
+    broken={"torch": BROKEN},
+    fixed={"torch": FIXED},
 )

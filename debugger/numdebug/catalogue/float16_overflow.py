@@ -23,19 +23,76 @@ from numdebug.rules import Found, birth, form, seen
 
 def _because(hit: Found) -> str:
     b = hit[0]
+    if b.kind == "swallowed-overflow":
+        return (
+            f"the result of {b['op']} on values up to {number(b['largest_input'], 4)} does not fit float16 (largest 65504); {b['shrinks']} then gives "
+            f"exactly 0 in {b['lost']} of {b['size']} elements, where float64 gives up to {number(b['largest_exact'], 4)}"
+        )
     return f"the result of {b['op']} does not fit float16 (largest 65504; operands up to {number(b['largest_input'], 4)}), {reaches(b)}"
+
+
+BROKEN = '''\
+import torch
+from torch import nn
+
+
+class Attention(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(dim, dim, bias=False) for _ in range(3))
+
+    def forward(self, x):
+        q, k, v = self.q(x), self.k(x), self.v(x)
+        scores = q @ k.transpose(-2, -1)  # here
+        return torch.softmax(scores / x.shape[-1] ** 0.5, dim=-1) @ v
+
+
+torch.manual_seed(0)
+model = Attention(256).half()
+x = torch.randn(2, 10, 256) * 200
+with torch.no_grad():
+    y = model(x.half())
+print(y.float().std())
+'''
+
+FIXED = '''\
+import torch
+from torch import nn
+
+
+class Attention(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(dim, dim, bias=False) for _ in range(3))
+
+    def forward(self, x):
+        q, k, v = self.q(x), self.k(x), self.v(x)
+        scores = (q / 64) @ (k / 64).transpose(-2, -1)
+        return torch.softmax(scores.float() * 256, dim=-1).half() @ v
+
+
+torch.manual_seed(0)
+model = Attention(256).half()
+x = torch.randn(2, 10, 256) * 200
+with torch.no_grad():
+    y = model(x.half())
+print(y.float().std())
+'''
 
 
 bug = Bug(
     id="float16-overflow",
     title="a value above 65504 in float16",
     family="range",
-    when=birth(dtype="float16", born="overflow", optimizer=False)
+    when=seen("swallowed-overflow", dtype="float16")
+    | birth(dtype="float16", born="overflow", optimizer=False)
     & ~birth(op=("exp", "exp2", "log", "expm1"))
     & ~form("softmax", "logsumexp", "softplus", "log-of-softmax", "log-of-sigmoid", "root-of-squares")
     & ~seen("singular-derivative", dropped=True),
     because=_because,
     fix="scale before the operation, or compute it in float32",
-    repair=lambda hits: repair_ops("float32", "compute it in float32", hits),
+    repair=lambda hits: repair_ops("float32", "compute it in float32", hits, back=True),
     symptoms=("diverges after switching to float16", "loss becomes NaN"),
+    broken={"torch": BROKEN},
+    fixed={"torch": FIXED},
 )

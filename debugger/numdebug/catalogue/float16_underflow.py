@@ -18,6 +18,7 @@ Read on
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from numdebug.catalogue._bug import Bug
 from numdebug.catalogue._words import number, reaches, repair_ops
@@ -38,7 +39,49 @@ def _because(hit: Found) -> str:
 def _repair(hits: Sequence[Found]) -> Repair:
     if hits[0][0].kind == "flushed-gradients":
         return repair_ops("bfloat16_autocast", "scale the loss with a GradScaler, or use bfloat16 autocast", hits, kind="setting")
-    return repair_ops("float32", "compute it in float32", hits)
+    repair = repair_ops("float32", "compute it in float32", hits)
+    zero = {role.replace("zero", "target"): op for role, op in repair.ops.items() if role.startswith("zero")}  # that is where it was lost
+    sites = {role.replace("zero", "target"): site for role, site in repair.sites.items() if role.startswith("zero")}
+    return replace(repair, ops={**repair.ops, **zero}, sites={**repair.sites, **sites})
+
+
+BROKEN = '''\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(32, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=10.0)
+x = torch.randn(128, 32)
+y = x[:, :1] * 1e-3
+
+for step in range(4):
+    with torch.autocast("cpu", dtype=torch.float16):
+        output = model(x)
+        loss = 1e-4 * (output - y).square().mean()
+    optimizer.zero_grad()
+    loss.backward()  # here
+    optimizer.step()
+'''
+
+FIXED = '''\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(32, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=10.0)
+x = torch.randn(128, 32)
+y = x[:, :1] * 1e-3
+
+for step in range(4):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        output = model(x)
+        loss = 1e-4 * (output - y).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+'''
 
 
 bug = Bug(
@@ -52,4 +95,6 @@ bug = Bug(
     fix="scale the loss (GradScaler), use bfloat16, or compute the value in float32",
     repair=_repair,
     symptoms=("accuracy below the published one", "gradient norm exactly 0", "diverges after switching to float16"),
+    broken={"torch": BROKEN},
+    fixed={"torch": FIXED},
 )

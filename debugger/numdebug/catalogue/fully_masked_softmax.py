@@ -23,7 +23,62 @@ from numdebug.rules import Found, seen
 
 def _because(hit: Found) -> str:
     b = hit[0]
+    if b["op"] == "logsumexp":
+        return f"logsumexp was given nothing but -inf, and the derivative of that is NaN, {reaches(b)}"
     return f"a row of the scores is all -inf, so its softmax is NaN, {reaches(b)}"
+
+
+BROKEN = '''\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+embed = nn.Embedding(20, 16)
+score = nn.Linear(16, 1)
+tokens = torch.randint(0, 20, (4, 6))
+length = torch.tensor([6, 3, 0, 2])
+optimizer = torch.optim.Adam([*embed.parameters(), *score.parameters()], lr=1e-2)
+
+
+def pool(hidden, length):
+    empty = torch.arange(hidden.shape[1]) >= length[:, None]
+    scores = score(hidden).squeeze(-1).masked_fill(empty, float("-inf"))
+    weights = torch.softmax(scores, dim=1)  # here
+    return (weights[..., None] * hidden).sum(dim=1)
+
+
+for epoch in range(2):
+    loss = pool(embed(tokens), length).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+'''
+
+FIXED = '''\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+embed = nn.Embedding(20, 16)
+score = nn.Linear(16, 1)
+tokens = torch.randint(0, 20, (4, 6))
+length = torch.tensor([6, 3, 1, 2])
+optimizer = torch.optim.Adam([*embed.parameters(), *score.parameters()], lr=1e-2)
+
+
+def pool(hidden, length):
+    empty = torch.arange(hidden.shape[1]) >= length[:, None]
+    scores = score(hidden).squeeze(-1).masked_fill(empty, float("-inf"))
+    weights = torch.softmax(scores, dim=1)
+    return (weights[..., None] * hidden).sum(dim=1)
+
+
+for epoch in range(2):
+    loss = pool(embed(tokens), length).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+'''
 
 
 bug = Bug(
@@ -35,4 +90,6 @@ bug = Bug(
     fix="give rows without a valid entry a finite score, and drop them from the loss",
     repair=lambda hits: repair_ops("guard_masked_rows", "give empty rows a finite score", hits),
     symptoms=("loss becomes NaN",),
+    broken={"torch": BROKEN},
+    fixed={"torch": FIXED},
 )

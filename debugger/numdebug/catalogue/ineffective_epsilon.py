@@ -39,6 +39,45 @@ def _repair(hits: Sequence[Found]) -> Repair:
     return repair_ops("epsilon", "use an epsilon that the format holds", hits, eps=1e-4 if hits[0][0]["zero_dtype"] == "float16" else 1e-6)
 
 
+BROKEN = '''\
+import torch
+
+torch.manual_seed(0)
+hidden = torch.randn(6, 32).half()
+hidden[2] = 0
+
+
+def unit(x, eps=1e-8):
+    return x / (x.norm(dim=-1, keepdim=True) + eps)  # here
+
+
+query = torch.nn.Parameter(torch.randn(32).half())
+similarity = unit(hidden) @ unit(query)
+loss = similarity.float().square().sum()
+loss.backward()
+print(loss.item(), query.grad.abs().max().item())
+'''
+
+FIXED = '''\
+import torch
+
+torch.manual_seed(0)
+hidden = torch.randn(6, 32).half()
+hidden[2] = 0
+
+
+def unit(x, eps=1e-4):
+    return x / (x.norm(dim=-1, keepdim=True) + eps)
+
+
+query = torch.nn.Parameter(torch.randn(32).half())
+similarity = unit(hidden) @ unit(query)
+loss = similarity.float().square().sum()
+loss.backward()
+print(loss.item(), query.grad.abs().max().item())
+'''
+
+
 bug = Bug(
     id="ineffective-epsilon",
     title="an epsilon that the format cannot hold",
@@ -49,4 +88,6 @@ bug = Bug(
     fix="use an epsilon that the format holds",
     repair=_repair,
     symptoms=("loss becomes NaN", "diverges after switching to float16"),
+    broken={"torch": BROKEN},
+    fixed={"torch": FIXED},
 )

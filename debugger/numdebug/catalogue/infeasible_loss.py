@@ -37,13 +37,60 @@ def _repair(hits: Sequence[Found]) -> Repair:
     return repair_ops("none", "drop targets that the mask forbids", hits, kind="none")
 
 
+BROKEN = '''\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.GRU(8, 12, batch_first=True)
+frames = torch.randn(3, 10, 8)
+labels = torch.tensor([[1, 2, 3, 0, 0, 0], [4, 4, 4, 4, 4, 4], [5, 6, 0, 0, 0, 0]])
+sizes = torch.tensor([3, 6, 2])
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+
+for epoch in range(2):
+    hidden, _ = model(frames)
+    logp = hidden.log_softmax(dim=-1).transpose(0, 1)
+    loss = F.ctc_loss(logp, labels, torch.full((3,), 10), sizes)  # here
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+'''
+
+FIXED = '''\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.GRU(8, 12, batch_first=True)
+frames = torch.randn(3, 10, 8)
+labels = torch.tensor([[1, 2, 3, 0, 0, 0], [4, 7, 4, 7, 4, 7], [5, 6, 0, 0, 0, 0]])
+sizes = torch.tensor([3, 6, 2])
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+
+for epoch in range(2):
+    hidden, _ = model(frames)
+    logp = hidden.log_softmax(dim=-1).transpose(0, 1)
+    loss = F.ctc_loss(logp, labels, torch.full((3,), 10), sizes)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+'''
+
+
 bug = Bug(
     id="infeasible-loss",
     title="a loss that is inf by definition",
     family="range",
-    when=birth(op="ctc_loss") | seen("nonfinite-birth", deliberate=True, sink="loss", picked=True),
+    when=birth(op="ctc_loss")
+    | seen("nonfinite-birth", deliberate=True, sink="loss", picked=True)
+    | seen("non-finite-input", meant=True, sink="loss", picked=True),
     because=_because,
     fix="drop the target, or let the loss ignore it",
     repair=_repair,
     symptoms=("loss is inf",),
+    broken={"torch": BROKEN},
+    fixed={"torch": FIXED},
 )

@@ -29,6 +29,47 @@ def _because(hit: Found) -> str:
     )
 
 
+BROKEN = '''\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+before = torch.randint(0, 256, (8, 1, 16, 16), dtype=torch.uint8)
+after = torch.randint(0, 256, (8, 1, 16, 16), dtype=torch.uint8)
+
+
+def motion(a, b):
+    change = b - a  # here
+    return change.float() / 255
+
+
+net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 14 * 14, 1))
+with torch.no_grad():
+    alarm = net(motion(before, after))
+print(alarm.flatten())
+'''
+
+FIXED = '''\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+before = torch.randint(0, 256, (8, 1, 16, 16), dtype=torch.uint8)
+after = torch.randint(0, 256, (8, 1, 16, 16), dtype=torch.uint8)
+
+
+def motion(a, b):
+    change = b.int() - a.int()
+    return change.float() / 255
+
+
+net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 14 * 14, 1))
+with torch.no_grad():
+    alarm = net(motion(before, after))
+print(alarm.flatten())
+'''
+
+
 bug = Bug(
     id="integer-overflow",
     title="integer arithmetic wrapped around",
@@ -38,4 +79,6 @@ bug = Bug(
     fix="convert to int64 or a float type before the arithmetic",
     repair=lambda hits: repair_ops("widen_integer", "widen before the arithmetic", hits),
     symptoms=("wrong numbers without NaN",),
+    broken={"torch": BROKEN},
+    fixed={"torch": FIXED},
 )

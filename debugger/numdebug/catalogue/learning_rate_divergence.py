@@ -37,6 +37,43 @@ def _repair(hits: Sequence[Found]) -> Repair:
     return repair_ops("learning_rate", "lower the learning rate, or put the inputs on a common scale", hits, kind="setting", factor=0.1)
 
 
+BROKEN = '''\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+area = torch.rand(200, 1) * 100
+price = 3 * area + 20 + torch.randn(200, 1)
+model = nn.Linear(1, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)  # here
+
+for epoch in range(60):
+    loss = (model(area) - price).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+print(loss.item())
+'''
+
+FIXED = '''\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+area = torch.rand(200, 1) * 100
+price = 3 * area + 20 + torch.randn(200, 1)
+model = nn.Linear(1, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+
+for epoch in range(60):
+    loss = (model(area) - price).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+print(loss.item())
+'''
+
+
 bug = Bug(
     id="learning-rate-divergence",
     title="the learning rate is too high: the loss grows step by step",
@@ -47,4 +84,6 @@ bug = Bug(
     fix="lower the learning rate",
     repair=_repair,
     symptoms=("loss becomes NaN", "loss grows"),
+    broken={"torch": BROKEN},
+    fixed={"torch": FIXED},
 )

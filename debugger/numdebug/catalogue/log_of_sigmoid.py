@@ -28,6 +28,54 @@ def _because(hit: Found) -> str:
     return f"{inner} is exactly 0{at} in {b['dtype']}, and its log is not finite, {reaches(b)}"
 
 
+BROKEN = '''\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+x = torch.randn(100, 6) * 30
+y = (x[:, 0] > 0).float()
+y[:5] = 1 - y[:5]
+model = nn.Linear(6, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def cross_entropy(logit, y):
+    p = torch.sigmoid(logit)
+    return -(y * torch.log(p) + (1 - y) * torch.log(1 - p)).mean()  # here
+
+
+for epoch in range(6):
+    loss = cross_entropy(model(x).squeeze(1), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+'''
+
+FIXED = '''\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+x = torch.randn(100, 6) * 30
+y = (x[:, 0] > 0).float()
+y[:5] = 1 - y[:5]
+model = nn.Linear(6, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def cross_entropy(logit, y):
+    return nn.functional.binary_cross_entropy_with_logits(logit, y)
+
+
+for epoch in range(6):
+    loss = cross_entropy(model(x).squeeze(1), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+'''
+
+
 bug = Bug(
     id="log-of-sigmoid",
     title="log of a saturated sigmoid",
@@ -37,4 +85,6 @@ bug = Bug(
     fix="use logsigmoid, or a loss that takes logits",
     repair=lambda hits: repair_forms("log_sigmoid", "use logsigmoid of the logit", several(hits, "naive-form")),
     symptoms=("loss becomes NaN", "loss is inf"),
+    broken={"torch": BROKEN},
+    fixed={"torch": FIXED},
 )

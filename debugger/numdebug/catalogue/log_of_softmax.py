@@ -30,6 +30,52 @@ def _because(hit: Found) -> str:
     return f"softmax gave exactly 0{gap}, and {what}, {reaches(b)}"
 
 
+BROKEN = '''\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+words = torch.randn(48, 10) * 60
+topic = torch.randint(0, 5, (48,))
+model = nn.Sequential(nn.Linear(10, 16), nn.ReLU(), nn.Linear(16, 5))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+
+
+def nll(logits, target):
+    p = torch.softmax(logits, dim=1)
+    return -torch.log(p[torch.arange(len(target)), target]).mean()  # here
+
+
+for epoch in range(8):
+    loss = nll(model(words), topic)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+'''
+
+FIXED = '''\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+words = torch.randn(48, 10) * 60
+topic = torch.randint(0, 5, (48,))
+model = nn.Sequential(nn.Linear(10, 16), nn.ReLU(), nn.Linear(16, 5))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+
+
+def nll(logits, target):
+    return nn.functional.cross_entropy(logits, target)
+
+
+for epoch in range(8):
+    loss = nll(model(words), topic)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+'''
+
+
 bug = Bug(
     id="log-of-softmax",
     title="log of a softmax probability that underflowed to 0",
@@ -39,4 +85,6 @@ bug = Bug(
     fix="take log_softmax of the logits",
     repair=lambda hits: repair_forms("log_softmax", "take log_softmax of the logits", several(hits, "naive-form")),
     symptoms=("loss becomes NaN", "loss is inf"),
+    broken={"torch": BROKEN},
+    fixed={"torch": FIXED},
 )

@@ -32,6 +32,51 @@ def _because(hit: Found) -> str:
     return f"{b['op']} was given {_FROM.get(b['zero_from'], 'exact zeros')}, log(0) is -inf, {reaches(b)}"
 
 
+BROKEN = '''\
+import torch
+
+torch.manual_seed(0)
+counts = torch.tensor([[12.0, 0.0, 3.0, 5.0], [4.0, 9.0, 0.0, 7.0]])
+reference = torch.nn.Parameter(torch.zeros(4))
+optimizer = torch.optim.Adam([reference], lr=0.1)
+
+
+def divergence(p, log_q):
+    return (p * (torch.log(p) - log_q)).sum(dim=-1).mean()  # here
+
+
+for step in range(3):
+    p = counts / counts.sum(dim=-1, keepdim=True)
+    loss = divergence(p, reference.log_softmax(dim=-1))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print(step, loss.item())
+'''
+
+FIXED = '''\
+import torch
+
+torch.manual_seed(0)
+counts = torch.tensor([[12.0, 0.0, 3.0, 5.0], [4.0, 9.0, 0.0, 7.0]])
+reference = torch.nn.Parameter(torch.zeros(4))
+optimizer = torch.optim.Adam([reference], lr=0.1)
+
+
+def divergence(p, log_q):
+    return (torch.xlogy(p, p) - p * log_q).sum(dim=-1).mean()
+
+
+for step in range(3):
+    p = counts / counts.sum(dim=-1, keepdim=True)
+    loss = divergence(p, reference.log_softmax(dim=-1))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print(step, loss.item())
+'''
+
+
 bug = Bug(
     id="log-of-zero",
     title="log of a quantity that can be 0",
@@ -40,9 +85,12 @@ bug = Bug(
     & ~form("log-of-softmax", "log-of-sigmoid", "logsumexp", "log-of-product")
     & ~birth(zero_from=("epsilon", "cast underflow", "product underflow"))
     & ~birth(zero_dtype="float16", zero_from=("underflow", "exp", "mul", "div"))
-    & ~seen("singular-derivative", dropped=True),
+    & ~seen("singular-derivative", dropped=True)
+    & ~seen("integer-wrap"),
     because=_because,
     fix="keep the argument above 0, or use xlogy for p * log p",
     repair=lambda hits: repair_ops("clamp_argument", "keep the argument above 0", hits, lo="tiny"),
     symptoms=("loss becomes NaN", "loss is inf"),
+    broken={"torch": BROKEN},
+    fixed={"torch": FIXED},
 )

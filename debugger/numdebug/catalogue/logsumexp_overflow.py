@@ -29,6 +29,53 @@ def _because(hit: Found) -> str:
     return f"every exponential underflowed (arguments from {number(f['smallest_argument'], 4)}), the sum is 0 and its log -inf, {reaches(b)}"
 
 
+BROKEN = '''\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+energy = nn.Sequential(nn.Linear(2, 32), nn.Tanh(), nn.Linear(32, 1))
+optimizer = torch.optim.Adam(energy.parameters(), lr=1e-3)
+data = torch.randn(64, 2)
+noise = torch.rand(64, 2) * 8 - 4
+temperature = 2e-3
+
+
+def free_energy(x):
+    return torch.log(torch.exp(-energy(x).squeeze(1) / temperature).sum())  # here
+
+
+for step in range(3):
+    loss = energy(data).mean() / temperature + free_energy(noise)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+'''
+
+FIXED = '''\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+energy = nn.Sequential(nn.Linear(2, 32), nn.Tanh(), nn.Linear(32, 1))
+optimizer = torch.optim.Adam(energy.parameters(), lr=1e-3)
+data = torch.randn(64, 2)
+noise = torch.rand(64, 2) * 8 - 4
+temperature = 2e-3
+
+
+def free_energy(x):
+    return torch.logsumexp(-energy(x).squeeze(1) / temperature, dim=0)
+
+
+for step in range(3):
+    loss = energy(data).mean() / temperature + free_energy(noise)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+'''
+
+
 bug = Bug(
     id="logsumexp-overflow",
     title="log of a sum of exponentials, without subtracting the maximum",
@@ -38,4 +85,6 @@ bug = Bug(
     fix="use the library's logsumexp",
     repair=lambda hits: repair_forms("logsumexp", "use the library's logsumexp", several(hits, "naive-form")),
     symptoms=("loss becomes NaN", "exp gives inf"),
+    broken={"torch": BROKEN},
+    fixed={"torch": FIXED},
 )

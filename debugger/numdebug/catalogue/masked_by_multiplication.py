@@ -26,6 +26,49 @@ def _because(hit: Found) -> str:
     return f"a mask entry of 0 times an infinity is NaN ({b['born']}), {reaches(b)}"
 
 
+BROKEN = '''\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+series = torch.randn(4, 9).exp()
+series[1, 6:] = 0
+present = (series > 0).float()
+level = nn.Parameter(torch.zeros(()))
+optimizer = torch.optim.SGD([level], lr=0.1)
+surprise = -torch.log(series)
+
+for step in range(3):
+    error = (surprise - level) * present  # here
+    loss = error.square().sum() / present.sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print(step, loss.item())
+'''
+
+FIXED = '''\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+series = torch.randn(4, 9).exp()
+series[1, 6:] = 0
+present = (series > 0).float()
+level = nn.Parameter(torch.zeros(()))
+optimizer = torch.optim.SGD([level], lr=0.1)
+surprise = -torch.log(series)
+
+for step in range(3):
+    error = torch.where(present > 0, surprise - level, 0.0)
+    loss = error.square().sum() / present.sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print(step, loss.item())
+'''
+
+
 bug = Bug(
     id="masked-by-multiplication",
     title="a mask multiplied onto a value that is not finite",
@@ -36,4 +79,6 @@ bug = Bug(
     fix="use where or masked_fill instead of the product",
     repair=lambda hits: repair_ops("masked_fill", "use where instead of the product", hits, mask_side=hits[0][0]["mask"] or "left"),
     symptoms=("loss becomes NaN",),
+    broken={"torch": BROKEN},
+    fixed={"torch": FIXED},
 )

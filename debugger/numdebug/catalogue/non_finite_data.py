@@ -29,6 +29,45 @@ def _because(hit: Found) -> str:
     return f"{what} of {e['size']} elements{name}{rows}, there before any operation, and it reaches {e['reaches']}"
 
 
+BROKEN = '''\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+weather = torch.randn(30, 4)
+weather[17, 2] = float("nan")  # here
+yields = weather[:, :1] * 2 + 1
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+
+for epoch in range(2):
+    for batch in torch.arange(30).split(10):
+        loss = (model(weather[batch]) - yields[batch]).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+'''
+
+FIXED = '''\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+weather = torch.randn(30, 4)
+weather[17, 2] = 0.0
+yields = weather[:, :1] * 2 + 1
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+
+for epoch in range(2):
+    for batch in torch.arange(30).split(10):
+        loss = (model(weather[batch]) - yields[batch]).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+'''
+
+
 bug = Bug(
     id="non-finite-data",
     title="NaN or inf in the data as loaded",
@@ -36,6 +75,8 @@ bug = Bug(
     when=seen("non-finite-input", role=("input", "constant", "buffer", "parameter"), meant=False),
     because=_because,
     fix="drop or fill rows with missing values when loading",
-    repair=lambda hits: repair_ops("drop_rows", "drop the rows that are not finite", hits, kind="data", array="torch", value=hits[0][0]["value"]),
+    repair=lambda hits: repair_ops("drop_rows", "drop the rows that are not finite", hits, kind="data", array="torch", values=[h[0]["value"] for h in hits]),
     symptoms=("loss becomes NaN",),
+    broken={"torch": BROKEN},
+    fixed={"torch": FIXED},
 )

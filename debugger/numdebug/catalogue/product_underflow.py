@@ -37,6 +37,51 @@ def _repair(hits: Sequence[Found]) -> Repair | None:
     return repair_ops("none", "stay in log space", hits, kind="none")
 
 
+BROKEN = '''\
+import torch
+
+torch.manual_seed(0)
+logits = torch.nn.Parameter(torch.zeros(27))
+text = torch.randint(0, 27, (60,))
+optimizer = torch.optim.Adam([logits], lr=0.1)
+
+
+def likelihood(letters):
+    p = torch.softmax(logits, dim=0)
+    return torch.prod(p[letters])
+
+
+for step in range(3):
+    loss = -torch.log(likelihood(text)) / len(text)  # here
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print(step, loss.item())
+'''
+
+FIXED = '''\
+import torch
+
+torch.manual_seed(0)
+logits = torch.nn.Parameter(torch.zeros(27))
+text = torch.randint(0, 27, (60,))
+optimizer = torch.optim.Adam([logits], lr=0.1)
+
+
+def log_likelihood(letters):
+    logp = torch.log_softmax(logits, dim=0)
+    return torch.sum(logp[letters])
+
+
+for step in range(3):
+    loss = -log_likelihood(text) / len(text)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print(step, loss.item())
+'''
+
+
 bug = Bug(
     id="product-underflow",
     title="a running product underflowed to 0",
@@ -47,4 +92,6 @@ bug = Bug(
     fix="add logs instead of multiplying probabilities",
     repair=_repair,
     symptoms=("loss is inf", "loss becomes NaN"),
+    broken={"torch": BROKEN},
+    fixed={"torch": FIXED},
 )

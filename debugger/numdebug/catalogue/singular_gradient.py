@@ -39,6 +39,53 @@ def _repair(hits: Sequence[Found]) -> Repair:
     return repair_ops("add_epsilon", f"add an epsilon inside {head['op']}", hits, eps=under_root("float32"))
 
 
+BROKEN = '''\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+encoder = nn.Linear(6, 3)
+anchor = torch.randn(16, 6)
+positive = anchor + 0.1 * torch.randn(16, 6)
+positive[4] = anchor[4]
+optimizer = torch.optim.SGD(encoder.parameters(), lr=0.01)
+
+
+def distance(a, b):
+    return torch.sqrt(((a - b) ** 2).sum(dim=1))  # here
+
+
+for step in range(3):
+    loss = distance(encoder(anchor), encoder(positive)).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+'''
+
+FIXED = '''\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+encoder = nn.Linear(6, 3)
+anchor = torch.randn(16, 6)
+positive = anchor + 0.1 * torch.randn(16, 6)
+positive[4] = anchor[4]
+optimizer = torch.optim.SGD(encoder.parameters(), lr=0.01)
+
+
+def distance(a, b):
+    return torch.sqrt(((a - b) ** 2).sum(dim=1) + 1e-12)
+
+
+for step in range(3):
+    loss = distance(encoder(anchor), encoder(positive)).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+'''
+
+
 bug = Bug(
     id="singular-gradient",
     title="an infinite derivative at a point that is reached",
@@ -48,4 +95,6 @@ bug = Bug(
     fix="an epsilon inside the root, or a clamp inside the edge",
     repair=_repair,
     symptoms=("gradient is NaN, loss is fine",),
+    broken={"torch": BROKEN},
+    fixed={"torch": FIXED},
 )

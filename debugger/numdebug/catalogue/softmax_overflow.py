@@ -29,6 +29,53 @@ def _because(hit: Found) -> str:
     return f"no maximum is subtracted: scores from {number(f['smallest_argument'], 4)} to {number(f['largest_argument'], 4)} give {b['born']} in {b['dtype']}, {reaches(b)}"
 
 
+BROKEN = '''\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+keys = nn.Parameter(torch.randn(10, 32))
+values = torch.randn(10, 4)
+queries = torch.randn(5, 32) * 8
+optimizer = torch.optim.SGD([keys], lr=0.01)
+
+
+def attend(q):
+    weight = torch.exp(q @ keys.T)
+    return weight / weight.sum(dim=1, keepdim=True) @ values  # here
+
+
+for step in range(3):
+    loss = attend(queries).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+'''
+
+FIXED = '''\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+keys = nn.Parameter(torch.randn(10, 32))
+values = torch.randn(10, 4)
+queries = torch.randn(5, 32) * 8
+optimizer = torch.optim.SGD([keys], lr=0.01)
+
+
+def attend(q):
+    weight = torch.softmax(q @ keys.T, dim=1)
+    return weight @ values
+
+
+for step in range(3):
+    loss = attend(queries).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+'''
+
+
 bug = Bug(
     id="softmax-overflow",
     title="softmax by hand, without subtracting the maximum",
@@ -38,4 +85,6 @@ bug = Bug(
     fix="use the library's softmax of the scores",
     repair=lambda hits: repair_forms("softmax", "use the library's softmax of the scores", several(hits, "naive-form")),
     symptoms=("loss becomes NaN", "exp gives inf"),
+    broken={"torch": BROKEN},
+    fixed={"torch": FIXED},
 )

@@ -26,6 +26,55 @@ def _because(hit: Found) -> str:
     return f"exp of values up to {number(f['largest_argument'], 4)} is inf ({limit_of_exp(b['dtype'])}), {reaches(b)}"
 
 
+BROKEN = '''\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+x = torch.linspace(-3, 3, 50).unsqueeze(1)
+y = 40 * x.abs() + torch.randn(50, 1)
+model = nn.Linear(1, 2)
+optimizer = torch.optim.Adam(model.parameters(), lr=2.0)
+
+
+def positive(x):
+    return torch.log(1 + torch.exp(x))  # here
+
+
+for epoch in range(60):
+    left, right = model(x).chunk(2, dim=1)
+    loss = (positive(left) + positive(right) - y).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+print(loss.item())
+'''
+
+FIXED = '''\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+x = torch.linspace(-3, 3, 50).unsqueeze(1)
+y = 40 * x.abs() + torch.randn(50, 1)
+model = nn.Linear(1, 2)
+optimizer = torch.optim.Adam(model.parameters(), lr=2.0)
+
+
+def positive(x):
+    return nn.functional.softplus(x)
+
+
+for epoch in range(60):
+    left, right = model(x).chunk(2, dim=1)
+    loss = (positive(left) + positive(right) - y).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+print(loss.item())
+'''
+
+
 bug = Bug(
     id="softplus-overflow",
     title="log(1 + exp(x)) by hand",
@@ -35,4 +84,6 @@ bug = Bug(
     fix="use the library's softplus",
     repair=lambda hits: repair_forms("softplus", "use the library's softplus", several(hits, "naive-form")),
     symptoms=("loss is inf", "exp gives inf"),
+    broken={"torch": BROKEN},
+    fixed={"torch": FIXED},
 )

@@ -26,22 +26,68 @@ from numdebug.rules import Anywhere, Found, birth, form, seen
 
 def _because(hit: Found) -> str:
     b = hit[0]
+    if b.kind == "swallowed-overflow":
+        return (
+            f"the result of {b['op']} on values up to {number(b['largest_input'], 4)} does not fit {b['dtype']}; {b['shrinks']} then gives exactly 0 "
+            f"in {b['lost']} of {b['size']} elements, where float64 gives up to {number(b['largest_exact'], 4)}"
+        )
     largest = max(abs(b["largest_input"] or 0.0), abs(b["smallest_input"] or 0.0))
     return f"the square of {number(largest, 4)} does not fit {b['dtype']} (largest {number(b['format_limit'], 4)}), {reaches(b)}"
 
 
 def _repair(hits: Sequence[Found]) -> Repair | None:
     forms = several(hits, "naive-form")
-    if forms:
+    if forms and "square" in forms[0].ops:
         return repair_forms("scaled_norm", "scale by the largest magnitude before squaring", forms[:1])
     return repair_ops("float32", "compute it in a wider format", hits, back=True)
+
+
+BROKEN = '''\
+import torch
+
+mass = torch.nn.Parameter(torch.tensor([2.0, 1.0, 3.0]))
+place = torch.tensor([[1.5e20, 0.0], [-2.0e20, 4.0e19], [3.0e19, -1.0e20]])
+
+
+def separation(points):
+    gap = points[:, None] - points[None, :]
+    squared = (gap**2).sum(dim=-1)  # here
+    return torch.sqrt(squared + 1.0)
+
+
+i, j = torch.triu_indices(3, 3, offset=1)
+energy = -(mass[i] * mass[j] / separation(place)[i, j] * 1e20).sum()
+reach = separation(place).max() * mass.mean()
+reach.backward()
+print(energy.item(), reach.item())
+'''
+
+FIXED = '''\
+import torch
+
+mass = torch.nn.Parameter(torch.tensor([2.0, 1.0, 3.0]))
+place = torch.tensor([[1.5e20, 0.0], [-2.0e20, 4.0e19], [3.0e19, -1.0e20]])
+
+
+def separation(points):
+    gap = points[:, None] - points[None, :]
+    return torch.hypot(gap[..., 0], gap[..., 1])
+
+
+i, j = torch.triu_indices(3, 3, offset=1)
+energy = -(mass[i] * mass[j] / separation(place)[i, j] * 1e20).sum()
+reach = separation(place).max() * mass.mean()
+reach.backward()
+print(energy.item(), reach.item())
+'''
 
 
 bug = Bug(
     id="square-overflow",
     title="a square that overflows before its root is taken",
     family="range",
-    when=(
+    when=seen("swallowed-overflow", dtype=("float32", "float64", "bfloat16"))
+    | (
         birth(op=("pow", "mul", "square", "norm", "sum", "add", "cdist", "addcmul"), born=("overflow", "x/0", "0/0")) & form("root-of-squares")
         | birth(op=("pow", "mul", "square", "matmul", "addcmul"), born="overflow", returns=True, dtype=("float32", "float64", "bfloat16", "complex64"))
     )
@@ -50,4 +96,6 @@ bug = Bug(
     fix="use hypot, or scale before squaring",
     repair=_repair,
     symptoms=("loss is inf", "loss becomes NaN"),
+    broken={"torch": BROKEN},
+    fixed={"torch": FIXED},
 )

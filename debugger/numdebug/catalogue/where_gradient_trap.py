@@ -37,6 +37,53 @@ def _repair(hits: Sequence[Found]) -> Repair:
     return repair_ops("safe_where", "make the argument safe where the branch is dropped", hits, branch=head["branch"] or "a", safe=safe)
 
 
+BROKEN = '''\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.Linear(3, 1)
+x = torch.randn(40, 3)
+depth = x[:, :1].relu()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def compress(flow):
+    return torch.where(flow > 0, torch.sqrt(flow), torch.zeros_like(flow))  # here
+
+
+for epoch in range(3):
+    loss = (compress(model(x)) - depth).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print(epoch, loss.item())
+'''
+
+FIXED = '''\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.Linear(3, 1)
+x = torch.randn(40, 3)
+depth = x[:, :1].relu()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def compress(flow):
+    return torch.where(flow > 0, torch.sqrt(torch.where(flow > 0, flow, 1.0)), torch.zeros_like(flow))
+
+
+for epoch in range(3):
+    loss = (compress(model(x)) - depth).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print(epoch, loss.item())
+'''
+
+
 bug = Bug(
     id="where-gradient-trap",
     title="the branch that where drops poisons the gradient",
@@ -46,4 +93,6 @@ bug = Bug(
     fix="make the argument safe before the operation, with a second where",
     repair=_repair,
     symptoms=("gradient is NaN, loss is fine",),
+    broken={"torch": BROKEN},
+    fixed={"torch": FIXED},
 )

@@ -45,7 +45,7 @@ class Watcher:
 
         observer = TorchObserver(self.folder, self.journal, self.options)
         self.observers["torch"] = observer
-        if not self.options.get("window") and "diff" not in self.options:
+        if not self.options.get("window"):
             observer.after_first_step = lambda: self._first_step("torch")
 
     def _first_step(self, name: str) -> None:

@@ -31,6 +31,9 @@ class Converter:
         """The window as a Recording."""
         forward = {raw.seq: position for position, raw in enumerate(self.raws) if raw.seq is not None and raw.phase != "backward"}
         ops = [self._op(position, raw, forward) for position, raw in enumerate(self.raws)]
+        for value in list(self._values.values()):  # a write through a view changes what its base holds
+            if value.producer is not None and value not in ops[value.producer].outputs:
+                ops[value.producer].outputs = (*ops[value.producer].outputs, value)
         steps = self.observer.steps
         recording = Recording(
             ops=ops,
@@ -57,6 +60,12 @@ class Converter:
         for raw in self.raws:
             if raw.written and any(c.is_leaf and c.requires_grad for c in raw.written) and raw.phase != "backward":
                 found["update"] = self.site(raw.places)
+        if "update" not in found:
+            gradients = {key for step in self.observer.gradients for key in step}
+            for raw in self.raws:
+                if raw.phase == "forward" and canonical(raw.func) in ("mul", "add", "sub", "div") and any(id(c) in gradients for c in raw.cells()):
+                    found["update"] = self.site(raw.places)
+                    break
         return {role: site for role, site in found.items() if site is not None}
 
     def value(self, cell: Cell) -> Value:

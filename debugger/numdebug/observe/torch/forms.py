@@ -114,20 +114,45 @@ def _logsumexp(replay: Replay, repair: Repair, mark: str) -> dict[int, Rewrite]:
     target, exp, total = _op(repair, "target", mark), _op(repair, "exp", mark), _op(repair, "sum", mark)
     numbers = repair.numbers
     chain, guards = numbers.get("chain" + mark, []), numbers.get("guards" + mark, [])
-    if numbers.get("reduce" + mark) not in ("sum", "mean") or numbers.get("weighted" + mark):
+    inner = numbers.get("inner" + mark, [])
+    if numbers.get("reduce" + mark) not in ("sum", "mean"):
         return {total: _shifted_sum(exp, target), target: _add_shift(exp, total)}
 
     def rewrite(replay: Replay, raw: Raw) -> torch.Tensor:
-        scores = replay.operand(exp, 0)
+        scores = _in_log_space(replay, inner, replay.operand(exp, 0), exp)
         dim = numbers.get("dim" + mark)
         keep = bool(numbers.get("keepdim" + mark, False))
         axes = list(range(scores.ndim)) if dim in (None, []) else dim
         result = torch.logsumexp(scores, dim=axes, keepdim=keep)
         if numbers.get("reduce" + mark) == "mean":
             result = result - torch.log(torch.tensor(scores.numel() / max(result.numel(), 1), dtype=result.dtype))
-        return _through(replay, chain, result, total, _skippable(replay, chain, guards))
+        return _in_log_space(replay, chain, result, total, _skippable(replay, chain, guards))
 
     return {target: rewrite}
+
+
+def _in_log_space(replay: Replay, chain: list[int], logs: torch.Tensor, source: int, skip: set[int] | None = None) -> torch.Tensor:
+    """The logs of what `chain` makes of exp(logs): factors become summands, structure stays."""
+    current, previous = logs, replay.raws[source]
+    for place in chain:
+        raw = replay.raws[place]
+        made = {id(cell) for cell in previous.results()}
+        name = canonical(raw.func)
+        previous = raw
+        if skip and place in skip:
+            continue
+        if name in ("mul", "div"):
+            others = [replay.get(c) for c in raw.cells() if id(c) not in made]
+            plain = next((a for a in raw.args if isinstance(a, (int, float))), None)
+            factor = others[0] if others else torch.tensor(float(plain if plain is not None else 1.0), dtype=logs.dtype)
+            if name == "div" and others and id(next(iter(raw.cells()))) not in made:
+                raise CannotReplay("the exponentials divide something")
+            current = current + factor.log() if name == "mul" else current - factor.log()
+        else:
+            current = replay.call(raw, {id(cell): current for cell in raw.cells() if id(cell) in made})
+            if isinstance(current, (tuple, list)):
+                current = current[0]
+    return current
 
 
 def _shifted_sum(exp: int, target: int) -> Rewrite:
@@ -293,8 +318,9 @@ def _masked_fill(replay: Replay, repair: Repair, mark: str) -> dict[int, Rewrite
 
     def rewrite(replay: Replay, raw: Raw) -> torch.Tensor:
         cells = list(raw.cells())
-        if len(cells) < 2:
-            raise CannotReplay("the mask is a plain number")
+        if len(cells) < 2:  # mask * -inf
+            only = replay.get(cells[0])
+            return torch.where(only == 0, torch.zeros((), dtype=only.dtype), _called(replay, raw, {}))
         mask, x = replay.get(cells[side]), replay.get(cells[1 - side])
         return torch.where(mask == 0, torch.zeros((), dtype=x.dtype), x)
 
@@ -304,8 +330,11 @@ def _masked_fill(replay: Replay, repair: Repair, mark: str) -> dict[int, Rewrite
 @form("guard_masked_rows")
 def _guard_masked_rows(replay: Replay, repair: Repair, mark: str) -> dict[int, Rewrite]:
     target = _op(repair, "target", mark)
-    dim = replay.raws[target].args[1] if len(replay.raws[target].args) > 1 and isinstance(replay.raws[target].args[1], int) else -1
-    return {target: _on_argument(lambda x: torch.where(x.isneginf().all(dim=dim, keepdim=True), torch.zeros((), dtype=x.dtype), x))}
+    given = replay.raws[target].args[1] if len(replay.raws[target].args) > 1 else -1
+    dim = given[0] if isinstance(given, list) else given if isinstance(given, int) else -1
+    # A softmax over equal scores is uniform whatever they are; a logsumexp must stay near -inf.
+    fill = -1e4 if canonical(replay.raws[target].func) == "logsumexp" else 0.0
+    return {target: _on_argument(lambda x: torch.where(x.isneginf().all(dim=dim, keepdim=True), torch.full((), fill, dtype=x.dtype), x))}
 
 
 @form("float32")
@@ -433,12 +462,12 @@ def _zero_infinity(replay: Replay, repair: Repair, mark: str) -> dict[int, Rewri
 @form("drop_rows")
 def _drop_rows(replay: Replay, repair: Repair, mark: str) -> dict[int, Rewrite]:
     """What a cleaned array gives: the bad entries take the mean of the finite ones in their column."""
-    cell: Cell = replay.converter.cells[repair.numbers["value"]]
-    if cell.tensor is None:
-        raise CannotReplay("the data was not kept")
-    x = cell.tensor
-    good = torch.isfinite(x)
-    count = good.sum(0).clamp(min=1)
-    mean = torch.where(good, x, torch.zeros_like(x)).sum(0) / count
-    replay.leaf_values[id(cell)] = torch.where(good, x, mean.to(x.dtype).expand_as(x))
+    for number in repair.numbers["values"]:
+        cell: Cell = replay.converter.cells[number]
+        if cell.tensor is None:
+            raise CannotReplay("the data was not kept")
+        x = cell.tensor
+        good = torch.isfinite(x)
+        mean = torch.where(good, x, torch.zeros_like(x)).sum(0) / good.sum(0).clamp(min=1)
+        replay.leaf_values[id(cell)] = torch.where(good, x, mean.to(x.dtype).expand_as(x))
     return {}

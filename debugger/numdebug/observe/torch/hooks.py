@@ -31,6 +31,8 @@ class Hooks:
         self._replace(torch.amp.GradScaler, "update", self._update)
         self._replace(torch.optim.Optimizer, "__init__", self._made)
         self._replace_apply()
+        for name in ("tolist", "numpy", "__repr__", "__format__", "__array__"):
+            self._consumed(name)
         handles = (register_optimizer_step_pre_hook(self._before_step), register_optimizer_step_post_hook(self._after_step))
         self._undo.extend(handle.remove for handle in handles)
 
@@ -85,6 +87,20 @@ class Hooks:
             return result
 
         return update
+
+    def _consumed(self, name: str) -> None:
+        """Numbers that leave PyTorch for print, lists or NumPy: without a loss, these are what the program is for."""
+        original = getattr(torch.Tensor, name)
+        own = name in torch.Tensor.__dict__
+
+        @functools.wraps(original)
+        def method(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+            if not self.elsewhere:
+                self.observer.consumed(tensor)
+            return original(tensor, *args, **kwargs)
+
+        setattr(torch.Tensor, name, method)
+        self._undo.append(lambda: setattr(torch.Tensor, name, original) if own else delattr(torch.Tensor, name))
 
     def _made(self, original: Any) -> Any:
         @functools.wraps(original)

@@ -58,6 +58,9 @@ class TorchObserver:
         self.optimizers: list[Any] = []
         self.made_at: list[Any] = []  # where optimizers were constructed
         self.after_first_step: Callable[[], None] | None = None
+        self.shown: list[Cell] = []  # non-finite tensors that were printed, listed or handed to NumPy
+        self.gradients: list[set[int]] = []  # cells of the gradients, last steps
+        self.unfinished = False
         self.ended = False
         torch.default_generator.set_state(_FRESH)
         self._counted = 0
@@ -66,9 +69,6 @@ class TorchObserver:
         self.process = os.getpid()
         _WATCHING.add(self)
         self.tracer.__enter__()
-
-    def _in_worker(self) -> None:
-        self.tracer.off = True
 
     # -- what others ask ---------------------------------------------------------------------------------------
 
@@ -110,7 +110,7 @@ class TorchObserver:
         self.ended = True
         self.tracer.ending = None
         self.tracer.off = True
-        if self.first_bad is None and not self.saw_backward:
+        if self.first_bad is None:
             self._left_behind()
         self.tracer.__exit__(None, None, None)
         self.hooks.remove()
@@ -130,6 +130,9 @@ class TorchObserver:
 
     def before_backward(self, outputs: Any, scaled: bool) -> None:
         """The loss, just before it is differentiated."""
+        if self.unfinished:  # untraced, and without an optimizer: a step ends where the next backward pass begins
+            self.unfinished = False
+            self._next_step()
         with _Quiet(self.tracer):
             self.saw_backward = True
             self.current.scaled |= scaled
@@ -141,8 +144,11 @@ class TorchObserver:
     def after_backward(self, outputs: Any, result: Any, scaled: bool, create_graph: bool) -> None:
         """The gradients, just after they were computed."""
         self._look(outputs, result, scaled, create_graph)
-        if not self.saw_optimizer and self.tracing:
-            self.tracer.before_forward = self._next_step
+        if not self.saw_optimizer:
+            if self.tracing:
+                self.tracer.before_forward = self._next_step
+            else:
+                self.unfinished = True
 
     def _look(self, outputs: Any, result: Any, scaled: bool, create_graph: bool) -> None:
         if create_graph and result is not None:
@@ -152,6 +158,8 @@ class TorchObserver:
                 grads = [(None, g) for g in result if isinstance(g, torch.Tensor)]
             else:
                 grads = [(leaf, leaf.grad) for leaf in self._leaves() if leaf.grad is not None]
+            if self.tracing:
+                self.gradients = [*self.gradients[-3:], {id(self.tracer.cell(g)) for _, g in grads}]
             norm = total_norm([g for _, g in grads])
             self.current.gradient_norm = norm
             if scaled:
@@ -221,6 +229,7 @@ class TorchObserver:
             with _Quiet(self.tracer):
                 self.after_first_step()
         self.current = Step(number)
+        self.tracer.before_forward = None
         self.tracer.boundary()
         self.tracer.step = number
         self.journal.add("step", index=number - 1, loss=self.steps[-1].loss, gradient_norm=self.steps[-1].gradient_norm)
@@ -229,7 +238,6 @@ class TorchObserver:
             raise Stop
         if self.window is not None:
             self._trace(number < 1 or number >= self.window[0])
-        self.tracer.before_forward = None
         elif self.tracer.count > self.traced:
             self._trace(False)
 
@@ -264,13 +272,21 @@ class TorchObserver:
             cell = self.tracer.cell(tensor)
             self.sinks.append((what, cell, name if leaf is None else f"@{id(leaf)}"))
 
+    def consumed(self, tensor: torch.Tensor) -> None:
+        """A tensor's numbers leave PyTorch."""
+        if self.tracing and not self.tracer.quiet and len(self.shown) < 100 and self.tracer.region is None:
+            with _Quiet(self.tracer):
+                if tensor.layout is torch.strided and tensor.device.type == "cpu" and not all_finite(tensor):
+                    self.shown.append(self.tracer.cell(tensor))
+
     def _left_behind(self) -> None:
-        """Forward-only programs: numbers read off with item(), and arrays that the program keeps."""
+        """Numbers that the program read off or printed, and in a program without a loss the arrays that it keeps."""
         for record in self.tracer.records():
-            if record.func._schema.name == "aten::_local_scalar_dense" if hasattr(record.func, "_schema") else False:
+            if hasattr(record.func, "_schema") and record.func._schema.name == "aten::_local_scalar_dense":
                 for cell in record.cells():
                     if cell.tensor is not None and not all_finite(cell.tensor):
                         self.sinks.append(("output", cell, None))
+        self.sinks.extend(("output", cell, None) for cell in self.shown if cell.tensor is not None)
         if not self.sinks:
             for name, value in list(getattr(sys.modules.get("__main__"), "__dict__", {}).items()):
                 if isinstance(value, torch.Tensor) and value.is_floating_point() and not all_finite(value):

@@ -117,6 +117,15 @@ class TorchRun:
             return "", f"the repair computes something else: in float64 it differs from the line as written by {worst:.1e}"
         return f"in float64 the repair agrees with the line as written to {worst:.1e}", None
 
+    def exact(self, value: Value) -> np.ndarray | None:
+        """See Run."""
+        try:
+            replay = Replay(self.converter, [self.converter.cells[value.id]], backward=False)
+            replay.wide = True
+            return array(replay.run().results[0])
+        except CannotReplay as why:
+            raise CannotAsk(str(why)) from why
+
     def flushed(self) -> dict[str, tuple[int, int, float]]:
         """See Run."""
         low, high = self._outcome([]), self._outcome([], torch.float32)
