@@ -27,7 +27,7 @@ def _because(hit: Found) -> str:
     return f"{e['op']} has repeated values{gap}, and the derivative of its vectors divides by their difference"
 
 
-BROKEN = '''\
+BROKEN = """\
 import torch
 
 torch.manual_seed(0)
@@ -44,9 +44,9 @@ for step in range(3):
     loss.backward()
     optimizer.step()
     print(step, loss.item())
-'''
+"""
 
-FIXED = '''\
+FIXED = """\
 import torch
 
 torch.manual_seed(0)
@@ -63,7 +63,7 @@ for step in range(3):
     loss.backward()
     optimizer.step()
     print(step, loss.item())
-'''
+"""
 
 
 bug = Bug(

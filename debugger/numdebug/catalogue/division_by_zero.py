@@ -49,7 +49,7 @@ def _repair(hits: Sequence[Found]) -> Repair:
     return repair_ops("guard_divisor", "keep the divisor away from 0", hits, mode=mode, eps=divisor_floor(head["dtype"]))
 
 
-BROKEN = '''\
+BROKEN = """\
 import torch
 
 torch.manual_seed(0)
@@ -69,9 +69,9 @@ for epoch in range(3):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-'''
+"""
 
-FIXED = '''\
+FIXED = """\
 import torch
 
 torch.manual_seed(0)
@@ -91,7 +91,7 @@ for epoch in range(3):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-'''
+"""
 
 
 bug = Bug(

@@ -44,13 +44,13 @@ def _repair(hits: Sequence[Found]) -> Repair:
     return repair_ops("clamp_argument", f"keep the argument of {head['op']} from going negative", hits, lo=under_root(head["dtype"]))
 
 
-BROKEN = '''\
+BROKEN = """\
 import torch
 from torch import nn
 
 torch.manual_seed(0)
-place = torch.randn(12, 3)
-visited = place[torch.randint(0, 12, (30,))]
+place = torch.randn(40, 3)
+visited = place[torch.arange(40).repeat_interleave(2)]
 scale = nn.Parameter(torch.tensor(1.0))
 optimizer = torch.optim.SGD([scale], lr=0.05)
 
@@ -67,15 +67,15 @@ for step in range(3):
     loss.backward()
     optimizer.step()
     print(step, loss.item())
-'''
+"""
 
-FIXED = '''\
+FIXED = """\
 import torch
 from torch import nn
 
 torch.manual_seed(0)
-place = torch.randn(12, 3)
-visited = place[torch.randint(0, 12, (30,))]
+place = torch.randn(40, 3)
+visited = place[torch.arange(40).repeat_interleave(2)]
 scale = nn.Parameter(torch.tensor(1.0))
 optimizer = torch.optim.SGD([scale], lr=0.05)
 
@@ -92,7 +92,7 @@ for step in range(3):
     loss.backward()
     optimizer.step()
     print(step, loss.item())
-'''
+"""
 
 
 bug = Bug(

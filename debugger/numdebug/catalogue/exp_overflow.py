@@ -28,7 +28,7 @@ def _because(hit: Found) -> str:
     return f"exp was given values up to {number(b['largest_input'], 4)} and {limit_of_exp(b['dtype'])}, {reaches(b)}"
 
 
-BROKEN = '''\
+BROKEN = """\
 import torch
 from torch import nn
 
@@ -45,9 +45,9 @@ for epoch in range(5):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-'''
+"""
 
-FIXED = '''\
+FIXED = """\
 import torch
 from torch import nn
 
@@ -64,7 +64,7 @@ for epoch in range(5):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-'''
+"""
 
 
 bug = Bug(

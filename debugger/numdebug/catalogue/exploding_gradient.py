@@ -29,7 +29,7 @@ def _because(hit: Found) -> str:
     return f"{b['op']} was given values up to {number(largest, 4)} and its result does not fit {b['dtype']}, {reaches(b)}"
 
 
-BROKEN = '''\
+BROKEN = """\
 import torch
 from torch import nn
 
@@ -45,9 +45,9 @@ for layer in layers:
 loss = hidden.mean()
 loss.backward()
 print(loss.item(), layers[0].weight.grad.norm().item())
-'''
+"""
 
-FIXED = '''\
+FIXED = """\
 import torch
 from torch import nn
 
@@ -63,7 +63,7 @@ for layer in layers:
 loss = hidden.mean()
 loss.backward()
 print(loss.item(), layers[0].weight.grad.norm().item())
-'''
+"""
 
 
 bug = Bug(

@@ -31,7 +31,7 @@ def _because(hit: Found) -> str:
     return f"the result of {b['op']} does not fit float16 (largest 65504; operands up to {number(b['largest_input'], 4)}), {reaches(b)}"
 
 
-BROKEN = '''\
+BROKEN = """\
 import torch
 from torch import nn
 
@@ -53,9 +53,9 @@ x = torch.randn(2, 10, 256) * 200
 with torch.no_grad():
     y = model(x.half())
 print(y.float().std())
-'''
+"""
 
-FIXED = '''\
+FIXED = """\
 import torch
 from torch import nn
 
@@ -77,7 +77,7 @@ x = torch.randn(2, 10, 256) * 200
 with torch.no_grad():
     y = model(x.half())
 print(y.float().std())
-'''
+"""
 
 
 bug = Bug(

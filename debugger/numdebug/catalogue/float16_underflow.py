@@ -45,7 +45,7 @@ def _repair(hits: Sequence[Found]) -> Repair:
     return replace(repair, ops={**repair.ops, **zero}, sites={**repair.sites, **sites})
 
 
-BROKEN = '''\
+BROKEN = """\
 import torch
 from torch import nn
 
@@ -62,9 +62,9 @@ for step in range(4):
     optimizer.zero_grad()
     loss.backward()  # here
     optimizer.step()
-'''
+"""
 
-FIXED = '''\
+FIXED = """\
 import torch
 from torch import nn
 
@@ -81,7 +81,7 @@ for step in range(4):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-'''
+"""
 
 
 bug = Bug(

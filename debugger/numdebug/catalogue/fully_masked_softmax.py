@@ -28,7 +28,7 @@ def _because(hit: Found) -> str:
     return f"a row of the scores is all -inf, so its softmax is NaN, {reaches(b)}"
 
 
-BROKEN = '''\
+BROKEN = """\
 import torch
 from torch import nn
 
@@ -52,9 +52,9 @@ for epoch in range(2):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-'''
+"""
 
-FIXED = '''\
+FIXED = """\
 import torch
 from torch import nn
 
@@ -78,7 +78,7 @@ for epoch in range(2):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-'''
+"""
 
 
 bug = Bug(

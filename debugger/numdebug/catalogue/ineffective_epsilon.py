@@ -39,7 +39,7 @@ def _repair(hits: Sequence[Found]) -> Repair:
     return repair_ops("epsilon", "use an epsilon that the format holds", hits, eps=1e-4 if hits[0][0]["zero_dtype"] == "float16" else 1e-6)
 
 
-BROKEN = '''\
+BROKEN = """\
 import torch
 
 torch.manual_seed(0)
@@ -56,9 +56,9 @@ similarity = unit(hidden) @ unit(query)
 loss = similarity.float().square().sum()
 loss.backward()
 print(loss.item(), query.grad.abs().max().item())
-'''
+"""
 
-FIXED = '''\
+FIXED = """\
 import torch
 
 torch.manual_seed(0)
@@ -75,7 +75,7 @@ similarity = unit(hidden) @ unit(query)
 loss = similarity.float().square().sum()
 loss.backward()
 print(loss.item(), query.grad.abs().max().item())
-'''
+"""
 
 
 bug = Bug(

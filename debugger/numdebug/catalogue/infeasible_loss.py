@@ -37,7 +37,7 @@ def _repair(hits: Sequence[Found]) -> Repair:
     return repair_ops("none", "drop targets that the mask forbids", hits, kind="none")
 
 
-BROKEN = '''\
+BROKEN = """\
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -56,9 +56,9 @@ for epoch in range(2):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-'''
+"""
 
-FIXED = '''\
+FIXED = """\
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -77,7 +77,7 @@ for epoch in range(2):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-'''
+"""
 
 
 bug = Bug(

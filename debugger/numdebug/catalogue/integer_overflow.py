@@ -29,7 +29,7 @@ def _because(hit: Found) -> str:
     )
 
 
-BROKEN = '''\
+BROKEN = """\
 import torch
 from torch import nn
 
@@ -47,9 +47,9 @@ net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 1
 with torch.no_grad():
     alarm = net(motion(before, after))
 print(alarm.flatten())
-'''
+"""
 
-FIXED = '''\
+FIXED = """\
 import torch
 from torch import nn
 
@@ -67,7 +67,7 @@ net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 1
 with torch.no_grad():
     alarm = net(motion(before, after))
 print(alarm.flatten())
-'''
+"""
 
 
 bug = Bug(

@@ -37,7 +37,7 @@ def _repair(hits: Sequence[Found]) -> Repair:
     return repair_ops("learning_rate", "lower the learning rate, or put the inputs on a common scale", hits, kind="setting", factor=0.1)
 
 
-BROKEN = '''\
+BROKEN = """\
 import torch
 from torch import nn
 
@@ -53,9 +53,9 @@ for epoch in range(60):
     loss.backward()
     optimizer.step()
 print(loss.item())
-'''
+"""
 
-FIXED = '''\
+FIXED = """\
 import torch
 from torch import nn
 
@@ -71,7 +71,7 @@ for epoch in range(60):
     loss.backward()
     optimizer.step()
 print(loss.item())
-'''
+"""
 
 
 bug = Bug(

@@ -28,7 +28,7 @@ def _because(hit: Found) -> str:
     return f"{inner} is exactly 0{at} in {b['dtype']}, and its log is not finite, {reaches(b)}"
 
 
-BROKEN = '''\
+BROKEN = """\
 import torch
 from torch import nn
 
@@ -50,9 +50,9 @@ for epoch in range(6):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-'''
+"""
 
-FIXED = '''\
+FIXED = """\
 import torch
 from torch import nn
 
@@ -73,7 +73,7 @@ for epoch in range(6):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-'''
+"""
 
 
 bug = Bug(

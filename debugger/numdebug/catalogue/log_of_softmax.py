@@ -30,12 +30,12 @@ def _because(hit: Found) -> str:
     return f"softmax gave exactly 0{gap}, and {what}, {reaches(b)}"
 
 
-BROKEN = '''\
+BROKEN = """\
 import torch
 from torch import nn
 
 torch.manual_seed(0)
-words = torch.randn(48, 10) * 60
+words = torch.randn(48, 10) * 300
 topic = torch.randint(0, 5, (48,))
 model = nn.Sequential(nn.Linear(10, 16), nn.ReLU(), nn.Linear(16, 5))
 optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
@@ -51,14 +51,14 @@ for epoch in range(8):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-'''
+"""
 
-FIXED = '''\
+FIXED = """\
 import torch
 from torch import nn
 
 torch.manual_seed(0)
-words = torch.randn(48, 10) * 60
+words = torch.randn(48, 10) * 300
 topic = torch.randint(0, 5, (48,))
 model = nn.Sequential(nn.Linear(10, 16), nn.ReLU(), nn.Linear(16, 5))
 optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
@@ -73,7 +73,7 @@ for epoch in range(8):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-'''
+"""
 
 
 bug = Bug(

@@ -32,7 +32,7 @@ def _because(hit: Found) -> str:
     return f"{b['op']} was given {_FROM.get(b['zero_from'], 'exact zeros')}, log(0) is -inf, {reaches(b)}"
 
 
-BROKEN = '''\
+BROKEN = """\
 import torch
 
 torch.manual_seed(0)
@@ -52,9 +52,9 @@ for step in range(3):
     loss.backward()
     optimizer.step()
     print(step, loss.item())
-'''
+"""
 
-FIXED = '''\
+FIXED = """\
 import torch
 
 torch.manual_seed(0)
@@ -74,7 +74,7 @@ for step in range(3):
     loss.backward()
     optimizer.step()
     print(step, loss.item())
-'''
+"""
 
 
 bug = Bug(

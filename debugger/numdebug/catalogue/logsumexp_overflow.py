@@ -29,7 +29,7 @@ def _because(hit: Found) -> str:
     return f"every exponential underflowed (arguments from {number(f['smallest_argument'], 4)}), the sum is 0 and its log -inf, {reaches(b)}"
 
 
-BROKEN = '''\
+BROKEN = """\
 import torch
 from torch import nn
 
@@ -50,9 +50,9 @@ for step in range(3):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-'''
+"""
 
-FIXED = '''\
+FIXED = """\
 import torch
 from torch import nn
 
@@ -73,7 +73,7 @@ for step in range(3):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-'''
+"""
 
 
 bug = Bug(

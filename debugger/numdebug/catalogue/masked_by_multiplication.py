@@ -26,47 +26,47 @@ def _because(hit: Found) -> str:
     return f"a mask entry of 0 times an infinity is NaN ({b['born']}), {reaches(b)}"
 
 
-BROKEN = '''\
+BROKEN = """\
 import torch
 from torch import nn
 
 torch.manual_seed(0)
-series = torch.randn(4, 9).exp()
-series[1, 6:] = 0
-present = (series > 0).float()
-level = nn.Parameter(torch.zeros(()))
-optimizer = torch.optim.SGD([level], lr=0.1)
-surprise = -torch.log(series)
+hops = torch.tensor([[0.0, 1.0, 2.0, 9.0], [1.0, 0.0, 1.0, 9.0], [2.0, 1.0, 0.0, 9.0], [9.0, 9.0, 9.0, 0.0]])
+hops = hops.masked_fill(hops == 9, float("inf"))
+reachable = torch.isfinite(hops).float()
+position = nn.Parameter(torch.randn(4, 2))
+optimizer = torch.optim.Adam([position], lr=0.1)
 
 for step in range(3):
-    error = (surprise - level) * present  # here
-    loss = error.square().sum() / present.sum()
+    length = (position[:, None] - position[None]).square().sum(dim=-1).add(1e-6).sqrt()
+    stress = (length - hops) * reachable  # here
+    loss = stress.square().sum() / reachable.sum()
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
     print(step, loss.item())
-'''
+"""
 
-FIXED = '''\
+FIXED = """\
 import torch
 from torch import nn
 
 torch.manual_seed(0)
-series = torch.randn(4, 9).exp()
-series[1, 6:] = 0
-present = (series > 0).float()
-level = nn.Parameter(torch.zeros(()))
-optimizer = torch.optim.SGD([level], lr=0.1)
-surprise = -torch.log(series)
+hops = torch.tensor([[0.0, 1.0, 2.0, 9.0], [1.0, 0.0, 1.0, 9.0], [2.0, 1.0, 0.0, 9.0], [9.0, 9.0, 9.0, 0.0]])
+hops = hops.masked_fill(hops == 9, float("inf"))
+reachable = torch.isfinite(hops).float()
+position = nn.Parameter(torch.randn(4, 2))
+optimizer = torch.optim.Adam([position], lr=0.1)
 
 for step in range(3):
-    error = torch.where(present > 0, surprise - level, 0.0)
-    loss = error.square().sum() / present.sum()
+    length = (position[:, None] - position[None]).square().sum(dim=-1).add(1e-6).sqrt()
+    stress = torch.where(reachable > 0, length - hops, 0.0)
+    loss = stress.square().sum() / reachable.sum()
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
     print(step, loss.item())
-'''
+"""
 
 
 bug = Bug(

@@ -29,7 +29,7 @@ def _because(hit: Found) -> str:
     return f"{what} of {e['size']} elements{name}{rows}, there before any operation, and it reaches {e['reaches']}"
 
 
-BROKEN = '''\
+BROKEN = """\
 import torch
 from torch import nn
 
@@ -46,9 +46,9 @@ for epoch in range(2):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-'''
+"""
 
-FIXED = '''\
+FIXED = """\
 import torch
 from torch import nn
 
@@ -65,7 +65,7 @@ for epoch in range(2):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-'''
+"""
 
 
 bug = Bug(

@@ -37,7 +37,7 @@ def _repair(hits: Sequence[Found]) -> Repair | None:
     return repair_ops("none", "stay in log space", hits, kind="none")
 
 
-BROKEN = '''\
+BROKEN = """\
 import torch
 
 torch.manual_seed(0)
@@ -57,9 +57,9 @@ for step in range(3):
     loss.backward()
     optimizer.step()
     print(step, loss.item())
-'''
+"""
 
-FIXED = '''\
+FIXED = """\
 import torch
 
 torch.manual_seed(0)
@@ -79,7 +79,7 @@ for step in range(3):
     loss.backward()
     optimizer.step()
     print(step, loss.item())
-'''
+"""
 
 
 bug = Bug(

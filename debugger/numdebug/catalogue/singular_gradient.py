@@ -39,7 +39,7 @@ def _repair(hits: Sequence[Found]) -> Repair:
     return repair_ops("add_epsilon", f"add an epsilon inside {head['op']}", hits, eps=under_root("float32"))
 
 
-BROKEN = '''\
+BROKEN = """\
 import torch
 from torch import nn
 
@@ -60,9 +60,9 @@ for step in range(3):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-'''
+"""
 
-FIXED = '''\
+FIXED = """\
 import torch
 from torch import nn
 
@@ -83,7 +83,7 @@ for step in range(3):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-'''
+"""
 
 
 bug = Bug(

@@ -29,20 +29,20 @@ def _because(hit: Found) -> str:
     return f"no maximum is subtracted: scores from {number(f['smallest_argument'], 4)} to {number(f['largest_argument'], 4)} give {b['born']} in {b['dtype']}, {reaches(b)}"
 
 
-BROKEN = '''\
+BROKEN = """\
 import torch
 from torch import nn
 
 torch.manual_seed(0)
 keys = nn.Parameter(torch.randn(10, 32))
 values = torch.randn(10, 4)
-queries = torch.randn(5, 32) * 8
+queries = torch.randn(5, 32) * 20
 optimizer = torch.optim.SGD([keys], lr=0.01)
 
 
 def attend(q):
-    weight = torch.exp(q @ keys.T)
-    return weight / weight.sum(dim=1, keepdim=True) @ values  # here
+    weight = torch.exp(q @ keys.T)  # here
+    return weight / weight.sum(dim=1, keepdim=True) @ values
 
 
 for step in range(3):
@@ -50,16 +50,16 @@ for step in range(3):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-'''
+"""
 
-FIXED = '''\
+FIXED = """\
 import torch
 from torch import nn
 
 torch.manual_seed(0)
 keys = nn.Parameter(torch.randn(10, 32))
 values = torch.randn(10, 4)
-queries = torch.randn(5, 32) * 8
+queries = torch.randn(5, 32) * 20
 optimizer = torch.optim.SGD([keys], lr=0.01)
 
 
@@ -73,7 +73,7 @@ for step in range(3):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-'''
+"""
 
 
 bug = Bug(

@@ -26,7 +26,7 @@ def _because(hit: Found) -> str:
     return f"exp of values up to {number(f['largest_argument'], 4)} is inf ({limit_of_exp(b['dtype'])}), {reaches(b)}"
 
 
-BROKEN = '''\
+BROKEN = """\
 import torch
 from torch import nn
 
@@ -48,9 +48,9 @@ for epoch in range(60):
     loss.backward()
     optimizer.step()
 print(loss.item())
-'''
+"""
 
-FIXED = '''\
+FIXED = """\
 import torch
 from torch import nn
 
@@ -72,7 +72,7 @@ for epoch in range(60):
     loss.backward()
     optimizer.step()
 print(loss.item())
-'''
+"""
 
 
 bug = Bug(

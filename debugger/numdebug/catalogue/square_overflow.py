@@ -42,7 +42,7 @@ def _repair(hits: Sequence[Found]) -> Repair | None:
     return repair_ops("float32", "compute it in a wider format", hits, back=True)
 
 
-BROKEN = '''\
+BROKEN = """\
 import torch
 
 mass = torch.nn.Parameter(torch.tensor([2.0, 1.0, 3.0]))
@@ -60,9 +60,9 @@ energy = -(mass[i] * mass[j] / separation(place)[i, j] * 1e20).sum()
 reach = separation(place).max() * mass.mean()
 reach.backward()
 print(energy.item(), reach.item())
-'''
+"""
 
-FIXED = '''\
+FIXED = """\
 import torch
 
 mass = torch.nn.Parameter(torch.tensor([2.0, 1.0, 3.0]))
@@ -79,7 +79,7 @@ energy = -(mass[i] * mass[j] / separation(place)[i, j] * 1e20).sum()
 reach = separation(place).max() * mass.mean()
 reach.backward()
 print(energy.item(), reach.item())
-'''
+"""
 
 
 bug = Bug(

@@ -25,53 +25,57 @@ def _because(hit: Found) -> str:
     return f"memory from empty() was never written and holds non-finite numbers, {reaches(hit[0])}"
 
 
-BROKEN = '''\
+BROKEN = """\
 import torch
 from torch import nn
 
-torch.utils.deterministic.fill_uninitialized_memory = True
 torch.use_deterministic_algorithms(True)
 torch.manual_seed(0)
+cell = nn.GRUCell(4, 8)
+head = nn.Linear(8, 1)
+optimizer = torch.optim.Adam([*cell.parameters(), *head.parameters()], lr=1e-2)
+x = torch.randn(16, 10, 4)
 
 
-class Scale(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(width))  # here
+def states(x):
+    out = torch.empty(x.shape[1], len(x), 8)  # here
+    hidden = torch.zeros(len(x), 8)
+    for t in range(1, x.shape[1]):
+        hidden = cell(x[:, t], hidden)
+        out[t] = hidden
+    return out
 
-    def forward(self, x):
-        return x * self.weight
 
-
-model = nn.Sequential(nn.Linear(4, 8), Scale(8), nn.Linear(8, 1))
-loss = model(torch.randn(16, 4)).square().mean()
+loss = head(states(x)).square().mean()
 loss.backward()
 print(loss.item())
-'''
+"""
 
-FIXED = '''\
+FIXED = """\
 import torch
 from torch import nn
 
-torch.utils.deterministic.fill_uninitialized_memory = True
 torch.use_deterministic_algorithms(True)
 torch.manual_seed(0)
+cell = nn.GRUCell(4, 8)
+head = nn.Linear(8, 1)
+optimizer = torch.optim.Adam([*cell.parameters(), *head.parameters()], lr=1e-2)
+x = torch.randn(16, 10, 4)
 
 
-class Scale(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(width))
+def states(x):
+    out = torch.zeros(x.shape[1], len(x), 8)
+    hidden = torch.zeros(len(x), 8)
+    for t in range(1, x.shape[1]):
+        hidden = cell(x[:, t], hidden)
+        out[t] = hidden
+    return out
 
-    def forward(self, x):
-        return x * self.weight
 
-
-model = nn.Sequential(nn.Linear(4, 8), Scale(8), nn.Linear(8, 1))
-loss = model(torch.randn(16, 4)).square().mean()
+loss = head(states(x)).square().mean()
 loss.backward()
 print(loss.item())
-'''
+"""
 
 
 bug = Bug(

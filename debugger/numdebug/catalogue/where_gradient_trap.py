@@ -37,7 +37,7 @@ def _repair(hits: Sequence[Found]) -> Repair:
     return repair_ops("safe_where", "make the argument safe where the branch is dropped", hits, branch=head["branch"] or "a", safe=safe)
 
 
-BROKEN = '''\
+BROKEN = """\
 import torch
 from torch import nn
 
@@ -58,9 +58,9 @@ for epoch in range(3):
     loss.backward()
     optimizer.step()
     print(epoch, loss.item())
-'''
+"""
 
-FIXED = '''\
+FIXED = """\
 import torch
 from torch import nn
 
@@ -81,7 +81,7 @@ for epoch in range(3):
     loss.backward()
     optimizer.step()
     print(epoch, loss.item())
-'''
+"""
 
 
 bug = Bug(
