@@ -23,6 +23,8 @@ from numdebug.report.model import Observed
 TRACED = 150_000  # operations traced from the start, about 3 s of overhead; from there on the sentinel watches alone
 _FRESH = torch.default_generator.get_state()  # every run of the program in this process starts from the same random state
 HISTORY = 20_000  # steps whose loss and gradient norm are kept
+PAUSE = 0.25  # seconds between two steps in the journal while the sentinel watches alone
+FEW = 16  # tensors whose norms are added up one by one; beyond, stacking them is faster
 
 
 _WATCHING: weakref.WeakSet[TorchObserver] = weakref.WeakSet()
@@ -63,12 +65,15 @@ class TorchObserver:
         self.unfinished = False
         self.ended = False
         torch.default_generator.set_state(_FRESH)
+        self._said = -1  # last step in the journal
+        self._journalled = 0.0
+        self._others: tuple[Any, list[Any]] = ((), [])  # leaves that no optimizer has, and for which optimizers that was found out
         self._counted = 0
         self._begin = time.monotonic()
         self.hooks = Hooks(self, self.tracer)
         self.process = os.getpid()
         _WATCHING.add(self)
-        self.tracer.__enter__()
+        self.tracer.attach(True)
 
     # -- what others ask ---------------------------------------------------------------------------------------
 
@@ -112,7 +117,8 @@ class TorchObserver:
         self.tracer.off = True
         if self.first_bad is None:
             self._left_behind()
-        self.tracer.__exit__(None, None, None)
+        self.tracer.attach(False)
+        self._journal_step()
         self.hooks.remove()
         self.tracer.before_forward = None
 
@@ -133,8 +139,14 @@ class TorchObserver:
         if self.unfinished:  # untraced, and without an optimizer: a step ends where the next backward pass begins
             self.unfinished = False
             self._next_step()
+        self.saw_backward = True
+        if not self.tracing and len(outputs) == 1 and isinstance(outputs[0], torch.Tensor) and outputs[0].is_floating_point():
+            self.losses = []
+            self.current.scaled |= scaled
+            if outputs[0].numel() == 1 and not scaled:
+                self.current.loss = outputs[0].item()
+            return
         with _Quiet(self.tracer):
-            self.saw_backward = True
             self.current.scaled |= scaled
             self.losses = [self.tracer.cell(t) for t in outputs if isinstance(t, torch.Tensor)] if self.tracing else []
             numbers = [t.detach() for t in outputs if isinstance(t, torch.Tensor) and t.numel() == 1 and t.is_floating_point()]
@@ -143,12 +155,30 @@ class TorchObserver:
 
     def after_backward(self, outputs: Any, result: Any, scaled: bool, create_graph: bool) -> None:
         """The gradients, just after they were computed."""
-        self._look(outputs, result, scaled, create_graph)
+        if self.tracing or result is not None or create_graph or not self._fine(scaled):
+            self._look(outputs, result, scaled, create_graph)
         if not self.saw_optimizer:
             if self.tracing:
                 self.tracer.before_forward = self._next_step
             else:
                 self.unfinished = True
+
+    def _fine(self, scaled: bool) -> bool:
+        """The cheap look, while nothing is recorded: a scalar loss and gradients that are certainly finite. False asks for the close look."""
+        if not scaled and (self.current.loss is None or not math.isfinite(self.current.loss)):
+            return False
+        groups = [group["params"] for optimizer in self.optimizers for group in optimizer.param_groups]
+        known = (len(self.tracer.leaves), [len(group) for group in groups])
+        if self._others[0] != known:
+            theirs = {id(p) for group in groups for p in group}
+            self._others = (known, [ref for key, ref in self.tracer.leaves.items() if key not in theirs])
+        grads = [g for group in groups for p in group if (g := p.grad) is not None]
+        grads += [leaf.grad for ref in self._others[1] if (leaf := ref()) is not None and leaf.grad is not None]
+        norm = quick_norm(grads)
+        if norm is None:
+            return False
+        self.current.gradient_norm = norm
+        return scaled or math.isfinite(norm)
 
     def _look(self, outputs: Any, result: Any, scaled: bool, create_graph: bool) -> None:
         if create_graph and result is not None:
@@ -205,7 +235,7 @@ class TorchObserver:
             self.optimizers.append(optimizer)
         self.saw_optimizer = True
         self.tracer.before_forward = None
-        rates = [group["lr"] for group in optimizer.param_groups if "lr" in group]
+        rates = [group["lr"] for group in optimizer.param_groups if isinstance(group.get("lr"), (int, float, torch.Tensor))]
         self.current.learning_rate = float(rates[0]) if rates else None
 
     def after_step(self, optimizer: Any) -> None:
@@ -230,9 +260,13 @@ class TorchObserver:
                 self.after_first_step()
         self.current = Step(number)
         self.tracer.before_forward = None
-        self.tracer.boundary()
+        if self.tracing or any(self.tracer.segments):
+            self.tracer.boundary()
         self.tracer.step = number
-        self.journal.add("step", index=number - 1, loss=self.steps[-1].loss, gradient_norm=self.steps[-1].gradient_norm)
+        if self.tracing or time.monotonic() - self._journalled >= PAUSE:
+            self._journal_step()
+        if self.tracer.ending is not None and not self.tracing:
+            raise self.tracer.ending()
         if self.max_steps is not None and number >= self.max_steps:
             self.stopped_because = f"--max-steps {self.max_steps}"
             raise Stop
@@ -241,10 +275,18 @@ class TorchObserver:
         elif self.tracer.count > self.traced:
             self._trace(False)
 
+    def _journal_step(self) -> None:
+        """The last step, once."""
+        if self.steps and self.steps[-1].index > self._said:
+            last = self.steps[-1]
+            self._said = last.index
+            self._journalled = time.monotonic()
+            self.journal.add("step", index=last.index, loss=last.loss, gradient_norm=last.gradient_norm)
+
     def _trace(self, on: bool) -> None:
         """Switch the tracer; inside a moment of quiet the switch takes effect when that is over."""
         self.tracer.off = not on
-
+        self.tracer.attach(on)
     @property
     def tracing(self) -> bool:
         """Whether operations are being recorded now."""
@@ -341,3 +383,17 @@ def total_norm(tensors: list[torch.Tensor]) -> float | None:
         return None
     norms = torch._foreach_norm(plain)
     return float(torch.linalg.vector_norm(torch.stack([n.to(torch.float64) for n in norms])))
+
+
+def quick_norm(tensors: list[torch.Tensor]) -> float | None:
+    """total_norm for the common case, in one pass; None where that cannot be said (no tensors, sparse ones, several devices)."""
+    if not tensors:
+        return None
+    low = tensors[0].dtype in (torch.float16, torch.bfloat16)
+    try:
+        norms = torch._foreach_norm(tensors, 2, torch.float32) if low else torch._foreach_norm(tensors)
+        if len(norms) <= FEW:
+            return math.sqrt(sum([n * n for n in [norm.item() for norm in norms]]))
+        return float(torch.linalg.vector_norm(torch.stack(norms), dtype=torch.float64))
+    except (RuntimeError, NotImplementedError):
+        return None

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack, _pop_mode, _push_mode
 
 from numdebug.observe.frames import Frames, Place
 
@@ -122,6 +122,7 @@ class Tracer(TorchDispatchMode):
         self.count = 0
         self.step = 0
         self.phase: str | None = None  # set by hooks while an optimizer works
+        self.attached = False
         self.off = False  # let operations pass without a record
         self.quiet = False  # off for a moment, while numdebug itself computes
         self.ending: Callable[[], BaseException] | None = None  # set to stop the program at its next operation
@@ -142,6 +143,32 @@ class Tracer(TorchDispatchMode):
         self._purge_at = 20_000
         self._last_sequence = _sequence()
         self._backward = False
+
+    def attach(self, on: bool) -> None:
+        """Stand at the bottom of PyTorch's stack of modes, or leave it: even a mode that does nothing triples the time of a tiny model.
+
+        Modes of the program's own stay where they are. While the tracer itself handles an operation it can do neither.
+        """
+        if on is self.attached:
+            return
+        above: list[Any] = []
+        stack = _get_current_dispatch_mode_stack()
+        if not on and self not in stack:
+            return
+        for _ in stack if on else range(len(stack) - 1 - stack.index(self)):
+            above.append(_pop_mode())
+        if on:
+            self.__enter__()
+        else:
+            self.__exit__(None, None, None)
+        for mode in reversed(above):
+            _push_mode(mode)
+        self.attached = on
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """PyTorch would wrap the method below and import the whole compiler for it (1.7 s); a program that compiles runs eagerly anyway."""
+        return False
 
     # -- the hot path ------------------------------------------------------------------------------------------
 
