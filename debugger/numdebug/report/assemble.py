@@ -90,7 +90,7 @@ def observed_of(journal: Reader, fate: Fate) -> Observed:
     if fate.how not in ("returned", "stopped") or observed.stopped_because == ENDED:
         observed.stopped_because = fate.why or ENDED
     if not observed.steps and (steps := journal.all("step")):  # the child had no time to sum up
-        observed.steps = len(steps)
+        observed.steps = 1 + max(int(step.get("index", 0)) for step in steps)  # not every step is written down
         observed.backward = True
     return observed
 
