@@ -254,3 +254,73 @@ def test_an_observer_is_not_kept_alive(tmp_path):
     del observer
     gc.collect()
     assert ref() is None, "a finished run holds on to all it recorded"
+
+
+# -- the sentinel ------------------------------------------------------------------------------------------------
+
+
+def one_step(model, optimizer, x):
+    optimizer.zero_grad()
+    model(x).square().mean().backward()
+    optimizer.step()
+
+
+def test_the_sentinel_leaves_the_stack_of_modes(tmp_path):
+    """Alone, and with modes of the program's own around and above it, which stay in their order."""
+    model = torch.nn.Linear(3, 3)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    observer = TorchObserver(tmp_path, Silent(), {"traced": 0})
+    with Counting() as outer, Counting() as inner:
+        one_step(model, optimizer, torch.ones(2, 3))
+        assert not observer.tracing
+        assert _get_current_dispatch_mode_stack() == [outer, inner]
+        before = outer.count, inner.count
+        observer._trace(True)
+        assert _get_current_dispatch_mode_stack() == [observer.tracer, outer, inner]
+        torch.ones(3) + 1
+        assert (outer.count, inner.count) == (before[0] + 2, before[1] + 2)
+    assert _get_current_dispatch_mode_stack() == [observer.tracer]
+    observer.finish()
+    assert _get_current_dispatch_mode_stack() == []
+
+
+class Counting(torch.utils._python_dispatch.TorchDispatchMode):
+    """A mode of the program's own."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.count += 1
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("where", ["loss", "gradient"])
+def test_the_sentinel_sees_the_step_that_fails(where, tmp_path):
+    model = torch.nn.Linear(3, 3)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    observer = TorchObserver(tmp_path, Silent(), {"traced": 0})
+    with pytest.raises(Stop):
+        for step in range(9):
+            x = torch.ones(2, 3)
+            out = model(x).square()
+            if step == 5 and where == "loss":
+                out = out * float("nan")
+            if step == 5 and where == "gradient":
+                out = out + (model.weight * 0).sum().sqrt()
+            optimizer.zero_grad()
+            out.mean().backward()
+            optimizer.step()
+    observer.finish()
+    assert observer.first_bad == observer.rerun == 5
+    assert next(what for what, _, _ in observer.sinks) == where
+
+
+def test_the_quick_norm_is_the_norm():
+    from numdebug.observe.torch.observer import quick_norm, total_norm
+
+    for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
+        for count in (1, 5, 40):
+            tensors = [torch.randn(50).to(dtype) * 100 for _ in range(count)]
+            assert quick_norm(tensors) == pytest.approx(total_norm(tensors), rel=0.01)
+    assert quick_norm([]) is None
+    assert quick_norm([torch.eye(3).to_sparse()]) is None
