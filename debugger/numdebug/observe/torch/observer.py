@@ -190,7 +190,9 @@ class TorchObserver:
                 grads = [(leaf, leaf.grad) for leaf in self._leaves() if leaf.grad is not None]
             if self.tracing:
                 self.gradients = [*self.gradients[-3:], {id(self.tracer.cell(g)) for _, g in grads}]
-            norm = total_norm([g for _, g in grads])
+            norm = None if create_graph else quick_norm([g for _, g in grads])
+            if norm is None:
+                norm = total_norm([g for _, g in grads])
             self.current.gradient_norm = norm
             if scaled:
                 return
@@ -242,8 +244,11 @@ class TorchObserver:
         """An optimizer has updated: the parameters are consumed by whatever comes next."""
         if self.tracing:
             with _Quiet(self.tracer):
-                for group in optimizer.param_groups:
-                    for parameter in group["params"]:
+                parameters = [p for group in optimizer.param_groups for p in group["params"]]
+                with torch.no_grad():
+                    norm = quick_norm(parameters)
+                if norm is None or not math.isfinite(norm):
+                    for parameter in parameters:
                         if not all_finite(parameter):
                             self._sink("parameter", parameter, None)
                 if self.sinks:

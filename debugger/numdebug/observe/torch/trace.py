@@ -128,6 +128,7 @@ class Tracer(TorchDispatchMode):
         self.ending: Callable[[], BaseException] | None = None  # set to stop the program at its next operation
         self.region: Raw | None = None
         self.segments: deque[list[Raw]] = deque([[]])
+        self._made: deque[list[Cell]] = deque([[]])  # Cells by the segment in which they were made, or last found in use
         self.keep = keep
         self.bytes = 0
         self.dropped = False
@@ -329,6 +330,7 @@ class Tracer(TorchDispatchMode):
             if self.bytes > MEMORY:
                 self._drop_values()
         self._cells[id(tensor)] = cell
+        self._made[-1].append(cell)
         return cell
 
     def _register(self, record: Raw, out: Any) -> None:
@@ -410,32 +412,35 @@ class Tracer(TorchDispatchMode):
     def boundary(self) -> None:
         """A step has ended: start a new segment, let the oldest go."""
         self.segments.append([])
+        self._made.append([])
         self.epoch += 1
         while len(self.segments) > self.keep + 1:
-            self._forget(self.segments.popleft(), self.epoch - self.keep)
+            self.segments.popleft()
+            self._forget(self._made.popleft(), self.epoch - self.keep)
         if len(self._origin) > self._purge_at:  # addresses of long dead tensors
             living = {c.storage for c in self._cells.values() if c.ref() is not None}
             self._origin = {key: value for key, value in self._origin.items() if key in living}
             self._writes = {key: value for key, value in self._writes.items() if key in living or key in self._by_storage}
             self.leaves = {key: ref for key, ref in self.leaves.items() if ref() is not None}
 
-    def _forget(self, old: list[Raw], oldest: int) -> None:
-        """Let go of the Cells that nothing after `old` has used."""
-        for record in old:
-            for cell in (*record.cells(), *record.results()):
-                if cell.epoch >= oldest:
-                    continue
-                group = self._by_storage.get(cell.storage)
-                if group is not None:
-                    group[:] = [c for c in group if c is not cell]
-                    if not group:
-                        del self._by_storage[cell.storage]
-                self.bytes -= cell.charge
-                cell.charge = 0
-                cell.tensor = None
-                cell.previous = None
-                if self._cells.get(cell.key) is cell:
-                    del self._cells[cell.key]
+    def _forget(self, old: list[Cell], oldest: int) -> None:
+        """Let go of those of `old` that nothing in the window has used."""
+        still = self._made[0]
+        for cell in old:
+            if cell.epoch >= oldest:
+                still.append(cell)
+                continue
+            group = self._by_storage.get(cell.storage)
+            if group is not None and cell in group:
+                group.remove(cell)
+                if not group:
+                    del self._by_storage[cell.storage]
+            self.bytes -= cell.charge
+            cell.charge = 0
+            cell.tensor = None
+            cell.previous = None
+            if self._cells.get(cell.key) is cell:
+                del self._cells[cell.key]
 
     def _drop_values(self) -> None:
         """The memory bound is reached: keep lines and structure, let the numbers go."""
