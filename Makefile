@@ -1,7 +1,7 @@
 # For contributors. `make setup` once, then the others; PYTHON names another interpreter.
 PYTHON ?= .venv/bin/python
 
-.PHONY: setup lint test bench optest
+.PHONY: setup lint test sweep bench optest
 
 setup:
 	python3 -m venv .venv && .venv/bin/pip install -c tests/constraints.txt -e '.[all,test]'
@@ -12,6 +12,9 @@ lint:
 
 test:
 	$(PYTHON) -m pytest
+
+sweep:
+	$(PYTHON) -m pytest tests/test_cases.py -m 'sweep or not sweep'
 
 bench:
 	$(PYTHON) benchmarks/bench.py

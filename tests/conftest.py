@@ -6,12 +6,15 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import jsonschema
 import pytest
+from forked import forking
+
+from numdebug.diagnosing import Outcome
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -47,6 +50,13 @@ def numdebug(tmp_path: Path) -> Callable[..., Said]:
         return Said(done.returncode, done.stdout.decode(), done.stderr.decode(errors="replace"))
 
     return call
+
+
+@pytest.fixture(scope="session")
+def diagnose() -> Iterator[Callable[[Path], Outcome]]:
+    """Diagnose one PyTorch file without importing PyTorch again for it."""
+    with forking() as diagnose:
+        yield diagnose
 
 
 @pytest.fixture(scope="session")
