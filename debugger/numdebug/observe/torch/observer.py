@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 import os
 import sys
@@ -378,7 +379,7 @@ def all_finite(tensor: torch.Tensor) -> bool:
         held = held.coalesce().values() if held.layout is torch.sparse_coo else held.values()
     if held.dtype.itemsize < 2:  # 8-bit formats have no sum
         held = held.float()
-    return bool(torch.isfinite(held.sum())) or bool(torch.isfinite(held).all())
+    return cmath.isfinite(held.sum().item()) or bool(torch.isfinite(held).all())
 
 
 def total_norm(tensors: list[torch.Tensor]) -> float | None:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from numdebug.observe.torch.convert import Converter
-from numdebug.observe.torch.stats import plain
+from numdebug.observe.torch.observer import all_finite
 from numdebug.observe.torch.trace import Cell, Raw
 
 Rewrite = Callable[["Replay", Raw], Any]
@@ -189,7 +189,7 @@ class Replay:
     def _outcome(self) -> Outcome:
         roots = [self.get(cell) for cell in self.roots]
         same = all(_identical(cell.tensor, tensor) for cell, tensor in zip(self.roots, roots, strict=True) if cell.tensor is not None)
-        finite = all(bool(torch.isfinite(plain(t).to(torch.float64 if not t.is_complex() else t.dtype)).all()) for t in roots if t.is_floating_point() or t.is_complex())
+        finite = all(all_finite(t) for t in roots)
         loss = float(roots[0].detach()) if roots and roots[0].numel() == 1 and not roots[0].is_complex() else None
         outcome = Outcome(loss, finite, same=same, results=[t.detach() for t in roots])
         if self.backward:
@@ -210,7 +210,7 @@ class Replay:
                 continue
             outcome.gradients += 1
             outcome.grads[cell.key] = grad.detach()
-            if not bool(torch.isfinite(plain(grad)).all()):
+            if not all_finite(grad):
                 outcome.bad_gradients += 1
 
 

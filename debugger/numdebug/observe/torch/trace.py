@@ -252,9 +252,9 @@ class Tracer(TorchDispatchMode):
         if isinstance(tree, _Tensor):
             return self.cell(tree)
         if type(tree) is tuple:
-            return tuple([self._freeze(item) for item in tree])
+            return tuple([item if type(item) in _SCALARS else self._freeze(item) for item in tree])
         if type(tree) is list:
-            return [self._freeze(item) for item in tree]
+            return [item if type(item) in _SCALARS else self._freeze(item) for item in tree]
         if type(tree) is dict:
             return {key: self._freeze(item) for key, item in tree.items()}
         return tree
@@ -459,6 +459,7 @@ class Tracer(TorchDispatchMode):
 
 
 _PLAIN = {torch.Tensor, torch.nn.Parameter, torch.nn.Buffer}
+_SCALARS = {int, float, bool, type(None)}
 
 
 def _storage(tensor: torch.Tensor) -> tuple[int, int]:
