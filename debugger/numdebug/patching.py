@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@")
+_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
 
 def patched(diff: str, folder: Path) -> dict[Path, str]:
@@ -15,26 +15,38 @@ def patched(diff: str, folder: Path) -> dict[Path, str]:
     source: list[str] = []
     out: list[str] = []
     at = 0
-    for line in diff.splitlines(keepends=True):
-        if line.startswith("--- "):
+    old = new = 0  # lines that the hunk still has: a removed "-- x" looks like the header of a file
+    added = False
+    for line in lines(diff):
+        if not old and not new and line.startswith("--- "):
             _keep(texts, path, out, source, at)
-            path = folder / line[4:].rstrip("\r\n").removeprefix("a/")
+            path = folder / line[4:].rstrip("\r\n\t").removeprefix("a/")
             with path.open(encoding="utf-8", newline="") as file:
-                source = file.read().splitlines(keepends=True)
+                source = lines(file.read())
             out, at = [], 0
         elif (hunk := _HUNK.match(line)) is not None:
             start = int(hunk[1]) - (0 if hunk[2] == "0" else 1)
             out.extend(source[at:start])
-            at = start
-        elif line.startswith("+") and not line.startswith("+++ "):
+            at, old, new = start, int(hunk[2] or 1), int(hunk[3] or 1)
+        elif new and line.startswith("+"):
             out.append(line[1:])
-        elif line.startswith("-"):
-            at += 1
+            new -= 1
+            added = True
+        elif old and line.startswith("-"):
+            at, old, added = at + 1, old - 1, False
         elif line.startswith(" "):
             out.append(source[at])
-            at += 1
+            at, old, new, added = at + 1, old - 1, new - 1, False
+        elif line.startswith("\\") and added:  # No newline at end of file
+            out[-1] = out[-1].removesuffix("\n")
     _keep(texts, path, out, source, at)
     return texts
+
+
+def lines(text: str) -> list[str]:
+    """As git counts them: only a line feed ends one."""
+    parts = text.split("\n")
+    return [f"{part}\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
 
 
 def _keep(texts: dict[Path, str], path: Path | None, out: list[str], source: list[str], at: int) -> None:
