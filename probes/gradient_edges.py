@@ -60,6 +60,7 @@ def _fact(run: Run, op: Op) -> Evidence:
         "dropped": False,
         "eigen": op.name in _EIGEN,
         "native": op.native,
+        "square": bool(op.operands) and len(op.operands[0].shape) > 1 and op.operands[0].shape[-1] == op.operands[0].shape[-2],
         "operands": len(op.operands),
         "scalars": {k: v for k, v in op.scalars.items() if isinstance(v, (int, float))},
     }

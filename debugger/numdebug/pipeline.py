@@ -14,8 +14,8 @@ from numdebug.fixes import write_diff
 from numdebug.match import match, settle
 from numdebug.probing import probes
 from numdebug.report.model import Diagnosis, Fix, ProbeRun, Repair
-from numdebug.run import Run
-from numdebug.siblings import with_siblings
+from numdebug.run import CannotAsk, Run
+from numdebug.siblings import distinct, every_call, with_siblings
 
 
 def analyse(watcher: Any, journal: Any, options: dict[str, Any]) -> None:
@@ -75,7 +75,7 @@ def _trial(watcher: Any, options: dict[str, Any]) -> Callable[[Repair], Trial | 
     def trial(repair: Repair) -> Trial | None:
         outcome = None
         for changed in _variants(repair):
-            diff = write_diff(changed, watcher.folder)
+            diff = _written(changed, watcher.folder)
             if diff is None:
                 return outcome
             second = again({"diff": diff, **({"traced": 0} if changed.form == "learning_rate" else {})})
@@ -113,12 +113,34 @@ def _change(repair: Repair) -> str:
 
 def explain(run: Run, d: Diagnosis, evidence: Sequence[Evidence], folder: Path) -> Diagnosis:
     """The fix as a diff, where it can be written, and the frames that lead to the line."""
+    summary = d.fix.summary if d.fix is not None else ""
     diff = None
     if d.repair is not None:
-        diff = write_diff(with_siblings(d.repair, evidence), folder) or write_diff(d.repair, folder)
+        diff = _written(with_siblings(d.repair, evidence), folder) or _written(d.repair, folder)
+        if diff is None and d.confirmed == "yes":
+            summary, diff = _second_best(run, d.repair, evidence, folder, summary)
     frames = ()
     head = next((e for e in evidence if e.id in d.evidence and e.op is not None), None)
     if head is not None and head.op is not None and head.op < len(run.recording.ops):
         frames = run.frames(run.recording.ops[head.op])
-    summary = d.fix.summary if d.fix is not None else ""
     return replace(d, fix=Fix(summary, diff), frames=frames)
+
+
+def _written(repair: Repair, folder: Path) -> str | None:
+    return write_diff(distinct(repair), folder)
+
+
+def _second_best(run: Run, repair: Repair, evidence: Sequence[Evidence], folder: Path, summary: str) -> tuple[str, str | None]:
+    """Where the stable form would have to change another function's result: keep the argument of the log above 0 instead, if that holds."""
+    if repair.form not in ("log_softmax", "log_sigmoid"):
+        return summary, None
+    whole = with_siblings(repair, evidence)
+    clamp = Repair("clamp_argument", "rewrite", "", whole.sites, whole.ops, {"lo": "eps", "lo_value": 1e-7})
+    try:
+        holds = run.rewrite([every_call(run.recording, clamp)]).finite
+    except CannotAsk:
+        return summary, None
+    diff = _written(clamp, folder) if holds else None
+    if diff is None:
+        return summary, None
+    return f"{summary}; the diff keeps the probability above 0, because its function serves other callers too", diff

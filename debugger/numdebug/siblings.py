@@ -42,6 +42,22 @@ def with_siblings(repair: Repair, evidence: Sequence[Evidence]) -> Repair:
     return replace(repair, sites=sites, ops=ops, numbers=numbers)
 
 
+def distinct(repair: Repair) -> Repair:
+    """The repair with each target's source expression once: many calls of one line are one edit."""
+    seen: set[object] = set()
+    kept: list[str] = []
+    for role, site in repair.sites.items():
+        if role.startswith("target") and site.span not in seen:
+            seen.add(site.span)
+            kept.append(role.removeprefix("target"))
+    sites, numbers = {}, {}
+    for count, mark in enumerate(kept):
+        new = "" if count == 0 else str(count + 1)
+        sites.update({role.removesuffix(mark) + new: site for role, site in repair.sites.items() if _marked(role, mark)})
+        numbers.update({name.removesuffix(mark) + new: value for name, value in repair.numbers.items() if _marked(name, mark)})
+    return replace(repair, sites=sites, numbers={**{k: v for k, v in repair.numbers.items() if k in ("only_feeds_log",)}, **numbers})
+
+
 def every_call(recording: Recording, repair: Repair) -> Repair:
     """The repair on all nodes of its source line: a function that is called five times is repaired in all five calls."""
     ops, numbers = dict(repair.ops), dict(repair.numbers)
@@ -73,8 +89,10 @@ def every_call(recording: Recording, repair: Repair) -> Repair:
     return replace(repair, ops=ops, numbers=numbers)
 
 
-def _marked(role: str, mark: str) -> bool:
-    return role.endswith(mark) if mark else not role[-1].isdigit()
+def _marked(name: str, mark: str) -> bool:
+    """Whether a role or number belongs to the target with this mark: "", "2", ... "12"."""
+    digits = len(name) - len(name.rstrip("0123456789"))
+    return name[len(name) - digits :] == mark
 
 
 def _same_op(recording: Recording, place: int, shift: int) -> int | None:

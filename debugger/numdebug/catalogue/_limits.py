@@ -27,3 +27,8 @@ def divisor_floor(dtype: str | None) -> float:
 def edge_margin(dtype: str | None) -> float:
     """A few units in the last place below 1: what a dot product of unit vectors is wrong by, and the format still holds."""
     return {"float64": 1e-14, "float32": 1e-6, "float16": 4e-3, "bfloat16": 3e-2}.get(dtype or "", 1e-6)
+
+
+def smallest_normal(dtype: str | None) -> float:
+    """Below it a format loses digits, and JAX on a CPU loses the number."""
+    return _format(dtype).tiny

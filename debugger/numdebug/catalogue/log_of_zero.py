@@ -18,6 +18,7 @@ Read on
 from __future__ import annotations
 
 from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._limits import smallest_normal
 from numdebug.catalogue._words import reaches, repair_ops
 from numdebug.rules import Found, birth, form, seen
 
@@ -89,7 +90,7 @@ bug = Bug(
     & ~seen("integer-wrap"),
     because=_because,
     fix="keep the argument above 0, or use xlogy for p * log p",
-    repair=lambda hits: repair_ops("clamp_argument", "keep the argument above 0", hits, lo="tiny"),
+    repair=lambda hits: repair_ops("clamp_argument", "keep the argument above 0", hits, lo="tiny", lo_value=smallest_normal(hits[0][0]["dtype"])),
     symptoms=("loss becomes NaN", "loss is inf"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
