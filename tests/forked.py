@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
 from unittest import mock
 
@@ -72,15 +73,15 @@ def apply(diff: str, folder: Path) -> None:
 
 def _serve() -> None:
     """Fork a child for each spec that stdin names, and answer with its exit status."""
-    import numpy  # noqa: F401
-    import torch._dynamo  # noqa: F401  # what the first optimizer would import, for seconds
-
-    import numdebug.observe.torch.observer
-    import numdebug.pipeline
-    from numdebug.catalogue import bugs
-    from numdebug.probing import probes
-
-    bugs(), probes()
+    for name in (
+        "numpy",
+        "torch._dynamo",
+        "numdebug.observe.torch.observer",
+        "numdebug.pipeline",
+    ):  # dynamo: the first optimizer would import it
+        import_module(name)
+    import_module("numdebug.catalogue").bugs()
+    import_module("numdebug.probing").probes()
     for line in sys.stdin:
         pid = os.fork()
         if pid == 0:

@@ -10,8 +10,9 @@ from numdebug.evidence import Evidence, Number
 from numdebug.recording import Op, Recording, Sink, Site, Stats, Value
 
 COMPUTE = {
-    "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "neg": np.negative, "square": np.square, "abs": np.abs, "add": np.add, "sub": np.subtract,
-    "mul": np.multiply, "div": np.divide, "sum": np.sum, "view": np.ravel, "relu": lambda x: np.maximum(x, 0), "where": np.where, "prod": np.prod,
+    "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "neg": np.negative, "square": np.square, "abs": np.abs,
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "sum": np.sum, "prod": np.prod,
+    "view": np.ravel, "relu": lambda x: np.maximum(x, 0), "where": np.where,
 }  # fmt: skip
 
 
@@ -30,7 +31,16 @@ class Graph:
         """A value from outside the window."""
         return self._value(np.asarray(numbers, dtype), None, role="input", **known)
 
-    def op(self, name: str, *operands: Value, result: Any = None, line: int = 1, phase: Any = "forward", forward: Op | None = None, **scalars: Any) -> Value:
+    def op(
+        self,
+        name: str,
+        *operands: Value,
+        result: Any = None,
+        line: int = 1,
+        phase: Any = "forward",
+        forward: Op | None = None,
+        **scalars: Any,
+    ) -> Value:
         """The result of an operation, computed with NumPy where it is not given."""
         index = len(self.recording.ops)
         if result is None:
@@ -62,7 +72,14 @@ class Graph:
         return value
 
 
-def fact(kind: str, op: int | None = None, line: int | None = None, members: set[int] | None = None, numbers: dict[str, Any] | None = None, **facts: Any) -> Evidence:
+def fact(
+    kind: str,
+    op: int | None = None,
+    line: int | None = None,
+    members: set[int] | None = None,
+    numbers: dict[str, Any] | None = None,
+    **facts: Any,
+) -> Evidence:
     """Evidence with an id of its own."""
     fact.count = getattr(fact, "count", 0) + 1
     if members is not None:

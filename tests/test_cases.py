@@ -21,8 +21,8 @@ CASES = Path(__file__).parent / "cases"
 PAIRS, CONTROLS = 30, 15  # in the sample
 
 KNOWN = {
-    "321_hashed_features/model.py": "integer-overflow: the wrap of a linear congruential generator is meant (no remainder follows it)",
-    "public/torch_55_graph_attention_bias/model.py": "memory of a parameter made with empty() holds what was there before: not always non-finite",
+    "321_hashed_features/model.py": "integer-overflow: a linear congruential generator is meant to wrap",
+    "public/torch_55_graph_attention_bias/model.py": "memory of a parameter made with empty() holds what was there before, here finite numbers",
 }
 
 

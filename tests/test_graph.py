@@ -41,7 +41,9 @@ def test_a_small_constant_is_a_guard(other, guard):
     assert is_guard(g.maker(g.op("add", g.input([1.0]), other=other))) is guard
 
 
-@pytest.mark.parametrize(("name", "other", "same"), [("mul", 1, True), ("div", 1, True), ("add", 0, True), ("mul", 0, False), ("add", 1, False)])
+@pytest.mark.parametrize(
+    ("name", "other", "same"), [("mul", 1, True), ("div", 1, True), ("add", 0, True), ("mul", 0, False), ("add", 1, False)]
+)
 def test_what_changes_nothing(name, other, same):
     g = Graph()
     assert is_identity(g.maker(g.op(name, g.input([3.0]), other=other))) is same

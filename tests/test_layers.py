@@ -16,7 +16,16 @@ FRAMEWORKS = {"torch", "jax", "keras", "tensorflow", "openai"}
 MODULES = [p for p in ENGINE.rglob("*.py") if "demo" not in p.parts]
 PROBES = [p for p in (ROOT / "probes").glob("*.py") if p.name != "__init__.py"]
 # The flow, in order: no later step is imported by an earlier one.
-STEPS = [["recording", "evidence", "formats"], ["graph", "births", "forms"], ["rules"], ["match"], ["confirm"], ["pipeline"], ["child"], ["cli"]]
+STEPS = [
+    ["recording", "evidence", "formats"],
+    ["graph", "births", "forms"],
+    ["rules"],
+    ["match"],
+    ["confirm"],
+    ["pipeline"],
+    ["child"],
+    ["cli"],
+]
 
 
 def imported(file: Path, anywhere: bool = True) -> Iterator[str]:
@@ -77,7 +86,7 @@ LIGHT = ["numdebug.cli", "numdebug.catalogue", "numdebug.match", "numdebug.fixes
 
 @pytest.mark.parametrize("module", LIGHT)
 def test_loading_imports_no_framework(module):
-    code = f"import sys, {module}; from numdebug.catalogue import bugs; from numdebug.probing import probes; bugs(); probes(); print(*sys.modules)"
+    code = f"import sys, {module}, numdebug.catalogue as c, numdebug.probing as p; c.bugs(); p.probes(); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert module in loaded
     assert not FRAMEWORKS & set(loaded)

@@ -15,7 +15,9 @@ from numdebug.report.model import Diagnosis, Repair
 def suspect(bug: str, confirmed: str = "not-tried", kind: str = "rewrite", evidence: tuple[str, ...] = (), line: int = 1) -> Diagnosis:
     repair = None if kind == "absent" else Repair("form", kind, "change it")
     why = f"{bug} was {confirmed}"
-    return Diagnosis(bug, bug, "error", 0.5, "because", site(line), confirmed=confirmed, confirmed_why=why, evidence=evidence, repair=repair)
+    return Diagnosis(
+        bug, bug, "error", 0.5, "because", site(line), confirmed=confirmed, confirmed_why=why, evidence=evidence, repair=repair
+    )
 
 
 BEFORE = [  # (first, second)
@@ -99,5 +101,7 @@ def test_select_and_ignore():
 
 
 def test_a_naive_form_takes_the_birth_over():
-    found = match([overflow(2, 3), fact("naive-form", op=4, line=4, members={2, 3, 4}, form="softmax", numbers={"largest_argument": 120.0})])
+    found = match(
+        [overflow(2, 3), fact("naive-form", op=4, line=4, members={2, 3, 4}, form="softmax", numbers={"largest_argument": 120.0})]
+    )
     assert [d.bug for d in found] == ["softmax-overflow"]

@@ -16,8 +16,17 @@ POOL = [EXP, MASK, FORM, OTHER]
 
 @pytest.mark.parametrize(
     ("wanted", "fits"),
-    [({}, True), ({"name": "exp"}, True), ({"name": "log"}, False), ({"name": ("log", "exp")}, True), ({"largest": Above(100)}, True)]
-    + [({"largest": Above(120)}, False), ({"largest": Below(121)}, True), ({"missing": Above(0)}, False), ({"missing": None}, True)],
+    [
+        ({}, True),
+        ({"name": "exp"}, True),
+        ({"name": "log"}, False),
+        ({"name": ("log", "exp")}, True),
+        ({"largest": Above(100)}, True),
+        ({"largest": Above(120)}, False),
+        ({"largest": Below(121)}, True),
+        ({"missing": Above(0)}, False),
+        ({"missing": None}, True),
+    ],
 )
 def test_a_fact_is_a_value_several_or_a_test(wanted, fits):
     assert seen("nonfinite-birth", **wanted).find([EXP]) == ([(EXP,)] if fits else [])
