@@ -15,7 +15,7 @@ from numdebug.fixes.wording import SUM, fit
 
 @form("drop_rows")
 def write_drop_rows(job: Job) -> None:
-    """After the array is made, its rows with NaN or inf are dropped; refused where another array runs in parallel."""
+    """After the array is made, its rows with NaN or inf are dropped; where others run in parallel, in the table that all are cut from."""
     for role in job.each():
         site = job.repair.sites[role]
         source = job.source(site)
@@ -23,24 +23,52 @@ def write_drop_rows(job: Job) -> None:
         if not nodes:
             raise Refused("nothing at the span")
         statement = source.statement(nodes[0])
-        if not (isinstance(statement, ast.Assign) and len(statement.targets) == 1 and isinstance(statement.targets[0], ast.Name)):
-            raise Refused("not a simple assignment")
-        name = statement.targets[0].id
-        if not isinstance(statement.value, ast.Call | ast.BinOp | ast.Subscript) or not _array(statement.value):
-            raise Refused("not an array")
-        _alone(source, statement, name)
-        array = _library(source, statement.value) or job.get("array", "torch")
-        dims = job.get("ndim", 2)
-        if array == "numpy":
-            np = spelling.module(job, source, "numpy", statement, "np")
-            finite = f"{np}.isfinite({name})"
-            tail = {1: "", 2: ".all(axis=1)"}.get(dims, f".reshape(len({name}), -1).all(axis=1)")
-        elif array == "torch":
-            finite = f"{name}.isfinite()"
-            tail = {1: "", 2: ".all(dim=1)"}.get(dims, ".flatten(1).all(dim=1)")
-        else:
-            raise Refused("an unknown kind of array")
-        job.after(source, statement, f"{name} = {name}[{finite}{tail}]")
+        try:
+            _drop_after(job, source, statement, job.get("ndim", 2))
+        except Refused as why:
+            table = _table_of(source, statement)
+            if table is None:
+                raise why from None
+            _drop_after(job, source, table, 2)
+
+
+def _drop_after(job: Job, source: Source, statement: ast.stmt, dims: object) -> None:
+    if not (isinstance(statement, ast.Assign) and len(statement.targets) == 1 and isinstance(statement.targets[0], ast.Name)):
+        raise Refused("not a simple assignment")
+    name = statement.targets[0].id
+    if not isinstance(statement.value, ast.Call | ast.BinOp | ast.Subscript) or not _array(statement.value):
+        raise Refused("not an array")
+    _alone(source, statement, name)
+    array = _library(source, statement.value) or job.get("array", "torch")
+    if array == "numpy":
+        np = spelling.module(job, source, "numpy", statement, "np")
+        finite = f"{np}.isfinite({name})"
+        tail = {1: "", 2: ".all(axis=1)"}.get(dims, f".reshape(len({name}), -1).all(axis=1)")  # type: ignore[call-overload]
+    elif array == "torch":
+        finite = f"{name}.isfinite()"
+        tail = {1: "", 2: ".all(dim=1)"}.get(dims, ".flatten(1).all(dim=1)")  # type: ignore[call-overload]
+    else:
+        raise Refused("an unknown kind of array")
+    job.after(source, statement, f"{name} = {name}[{finite}{tail}]")
+
+
+def _table_of(source: Source, statement: ast.stmt) -> ast.Assign | None:
+    """The earlier assignment in the same scope whose columns the statement takes: `table` of `table[:, :3]`."""
+    taken = {
+        node.value.id
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and isinstance(node.slice, ast.Tuple) and len(node.slice.elts) == 2
+    }
+    if len(taken) != 1:
+        return None
+    name = taken.pop()
+    before = source.span(statement)[0]
+    found = [
+        node
+        for node in scope.within(scope.scope_of(source, statement))
+        if isinstance(node, ast.Assign) and source.span(node)[0] < before and any(isinstance(t, ast.Name) and t.id == name for t in node.targets)
+    ]
+    return found[0] if len(found) == 1 else None
 
 
 def _alone(source: Source, statement: ast.Assign, name: str) -> None:

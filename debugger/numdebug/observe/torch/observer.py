@@ -21,7 +21,7 @@ from numdebug.observe.torch.trace import Cell, Tracer
 from numdebug.recording import Step
 from numdebug.report.model import Observed
 
-TRACED = 150_000  # operations traced from the start, about 3 s of overhead; from there on the sentinel watches alone
+TRACED = 50_000  # operations traced from the start, about 3 s of overhead; from there on the sentinel watches alone
 _FRESH = torch.default_generator.get_state()  # every run of the program in this process starts from the same random state
 HISTORY = 20_000  # steps whose loss and gradient norm are kept
 PAUSE = 0.25  # seconds between two steps in the journal while the sentinel watches alone
