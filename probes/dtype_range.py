@@ -20,9 +20,14 @@ QUESTION = "Which values sit at the edge of their number format?"
 
 _LIMITS = {"uint8": (0, 255), "int8": (-128, 127), "int16": (-(2**15), 2**15 - 1), "int32": (-(2**31), 2**31 - 1)}
 _EXACT = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "neg": np.negative, "square": np.square, "abs": np.abs}
-_FACE_VALUE = frozenset({"gt", "lt", "ge", "le", "argmax", "argmin", "max", "min", "amax", "amin", "topk", "sort", "_local_scalar_dense", "median"})
+_FACE_VALUE = frozenset({
+    "gt", "lt", "ge", "le", "argmax", "argmin", "max", "min", "amax", "amin", "topk", "sort", "_local_scalar_dense", "median",
+})  # fmt: skip
 _INDEXED = frozenset({"embedding", "index", "gather", "index_select", "take", "index_put", "scatter"})
-_DELIBERATE = frozenset({"remainder", "fmod", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "__lshift__", "__rshift__", "bitwise_left_shift", "bitwise_right_shift", "__and__", "__xor__", "__or__"})
+_DELIBERATE = frozenset({
+    "remainder", "fmod", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "__lshift__", "__rshift__",
+    "bitwise_left_shift", "bitwise_right_shift", "__and__", "__xor__", "__or__",
+})  # fmt: skip
 
 
 def measure(run: Run) -> Iterator[Evidence]:
@@ -54,7 +59,8 @@ def _wrapped(run: Run, op: Op) -> Iterator[Evidence]:
     }
     facts = {"op": op.name, "dtype": dtype, "members": [op.index, *followers], "native": op.native, "step": op.step}
     sites = {"target": op.site} if op.site is not None else {}
-    yield Evidence("integer-wrap", "dtype_range", site=op.site, op=op.index, numbers=numbers, facts=facts, sites=sites, ops={"target": op.index})
+    ops = {"target": op.index}
+    yield Evidence("integer-wrap", "dtype_range", site=op.site, op=op.index, numbers=numbers, facts=facts, sites=sites, ops=ops)
 
 
 def _exact(run: Run, op: Op) -> np.ndarray | None:
@@ -71,17 +77,19 @@ def _exact(run: Run, op: Op) -> np.ndarray | None:
         return None
     wide = [a.astype(np.float64) for a in arrays if a is not None]
     other = op.scalars.get("other", op.scalars.get("exponent"))
+    if op.name == "pow" and len(wide) == 1:
+        return wide[0] ** float(other) if isinstance(other, (int, float)) else None
     if op.name == "pow":
-        return wide[0] ** (wide[1] if len(wide) > 1 else float(other)) if (len(wide) > 1 or isinstance(other, (int, float))) else None
+        return wide[0] ** wide[1]
     if op.name in ("neg", "square", "abs"):
-        return _EXACT[op.name](wide[0])  # type: ignore[no-any-return,operator]
+        return _EXACT[op.name](wide[0])  # type: ignore[no-any-return]
     second = wide[1] if len(wide) > 1 else other
     if not isinstance(second, (int, float, np.ndarray)) or isinstance(second, bool):
         return None
     alpha = op.scalars.get("alpha", 1)
     if op.name in ("add", "sub") and alpha != 1:
         second = second * alpha
-    return second - wide[0] if op.name == "rsub" else _EXACT[op.name](wide[0], second)  # type: ignore[no-any-return,operator]
+    return second - wide[0] if op.name == "rsub" else _EXACT[op.name](wide[0], second)
 
 
 def _followers(run: Run, op: Op) -> list[int] | None:
@@ -99,7 +107,8 @@ def _followers(run: Run, op: Op) -> list[int] | None:
                 if user.index in seen:
                     continue
                 seen.add(user.index)
-                if user.name in _FACE_VALUE or (user.outputs and user.outputs[0].dtype.startswith(("float", "bfloat")) and user.name not in _INDEXED):
+                floats = bool(user.outputs) and user.outputs[0].dtype.startswith(("float", "bfloat"))
+                if user.name in _FACE_VALUE or (floats and user.name not in _INDEXED):
                     matters = True
                 todo.append(user)
     return sorted(seen - {op.index}) if matters else None
@@ -132,4 +141,5 @@ def _flushed(run: Run) -> Iterator[Evidence]:
     sites = {"target": last.site} if last.site is not None else {}
     if cast is not None and cast.site is not None:
         sites["cast"] = cast.site
-    yield Evidence("flushed-gradients", "dtype_range", site=last.site, op=last.index, numbers=numbers, facts={"dtype": "float16", "worst": worst, "members": []}, sites=sites)
+    facts = {"dtype": "float16", "worst": worst, "members": []}
+    yield Evidence("flushed-gradients", "dtype_range", site=last.site, op=last.index, numbers=numbers, facts=facts, sites=sites)

@@ -78,7 +78,8 @@ def _fact(run: Run, op: Op) -> Evidence:
         if where.site is not None:
             sites["where"] = where.site
     if op.name in _EIGEN and op.outputs:
-        values = next((a for v in op.outputs if (a := run.array(v)) is not None and a.ndim < (operands[0].ndim if operands[0] is not None else 9)), None)
+        most = operands[0].ndim if operands[0] is not None else 9
+        values = next((a for v in op.outputs if (a := run.array(v)) is not None and a.ndim < most), None)
         if values is not None and values.shape[-1:] and values.shape[-1] > 1:
             gap = float(np.abs(np.diff(np.sort(values, axis=-1), axis=-1)).min())
             numbers["smallest_gap"] = Number(gap)

@@ -49,9 +49,7 @@ def measure(run: Run) -> Iterator[Evidence]:
     rate = next((s.learning_rate for s in reversed(steps) if s.learning_rate is not None), None)
     if rate is not None:
         numbers["learning_rate"] = Number(rate)
-    sites = {}
-    for role, site in run.recording.places.items():
-        sites[role] = site
+    sites = dict(run.recording.places)
     site = sites.get("optimizer") or sites.get("update")
     if site is not None:
         sites["target"] = site

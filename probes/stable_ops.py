@@ -44,7 +44,8 @@ def _fact(run: Run, form: Form) -> Evidence:
     facts["numbers"] = {k: v for k, v in form.numbers.items() if v is not None}
     facts["only_feeds_log"] = _only_feeds(run.recording, form)
     ops = {"target": form.target.index, **{role: op.index for role, op in form.parts.items()}}
-    return Evidence("naive-form", "stable_ops", site=form.target.site, op=form.target.index, numbers=numbers, facts=facts, sites=sites, ops=ops)
+    at = form.target
+    return Evidence("naive-form", "stable_ops", site=at.site, op=at.index, numbers=numbers, facts=facts, sites=sites, ops=ops)
 
 
 def _only_feeds(recording: Recording, form: Form) -> bool:

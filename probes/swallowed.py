@@ -67,5 +67,7 @@ def _swallowed(run: Run, op: Op) -> Evidence | None:
             "format_limit": Number(FORMATS[dtype].max),
         }
         facts = {"op": op.name, "dtype": dtype, "members": [op.index], "native": op.native, "shrinks": user.name}
-        return Evidence("swallowed-overflow", "swallowed", site=op.site, op=op.index, numbers=numbers, facts=facts, sites={"target": op.site}, ops={"target": op.index})
+        sites = {"target": op.site} if op.site is not None else {}
+        ops = {"target": op.index}
+        return Evidence("swallowed-overflow", "swallowed", site=op.site, op=op.index, numbers=numbers, facts=facts, sites=sites, ops=ops)
     return None

@@ -9,15 +9,18 @@ from numdebug.recording import Op, Recording, Value
 
 # Operations that move or select elements and leave their values alone.
 STRUCTURAL = frozenset({
-    "view", "_unsafe_view", "reshape", "_reshape_alias", "unsqueeze", "squeeze", "expand", "permute", "transpose", "t", "slice", "select", "alias",
-    "detach", "unbind", "split", "split_with_sizes", "chunk", "narrow", "as_strided", "diagonal", "unfold", "gather", "index", "index_select",
-    "masked_select", "take", "embedding", "copy", "cast", "contiguous", "flip", "roll", "repeat", "view_as_real", "view_as_complex", "constant",
-    "cat", "stack", "index_put", "scatter", "select_scatter", "slice_scatter", "constant_pad_nd", "sort", "topk", "diag_embed", "tril", "triu",
-    "max", "min", "amax", "amin", "squeeze_copy", "unsafe_split", "lift", "triu_indices", "resize", "view_copy", "median", "kthvalue",
+    "view", "_unsafe_view", "reshape", "_reshape_alias", "unsqueeze", "squeeze", "expand", "permute", "transpose", "t", "slice",
+    "select", "alias", "detach", "unbind", "split", "split_with_sizes", "chunk", "narrow", "as_strided", "diagonal", "unfold",
+    "gather", "index", "index_select", "masked_select", "take", "embedding", "copy", "cast", "contiguous", "flip", "roll", "repeat",
+    "view_as_real", "view_as_complex", "constant", "cat", "stack", "index_put", "scatter", "select_scatter", "slice_scatter",
+    "constant_pad_nd", "sort", "topk", "diag_embed", "tril", "triu", "max", "min", "amax", "amin", "squeeze_copy", "unsafe_split",
+    "lift", "triu_indices", "resize", "view_copy", "median", "kthvalue",
 })  # fmt: skip
 # Operations by which people guard an argument; they do not change what the formula means.
 GUARDS = frozenset({"clamp", "relu", "maximum", "minimum", "add", "sub", "where", "masked_fill", "hardtanh", "nan_to_num", "dropout"})
-_FIRST = frozenset({"gather", "index", "index_select", "masked_select", "take", "embedding", "select", "slice", "expand", "view", "as_strided"})
+_FIRST = frozenset({
+    "gather", "index", "index_select", "masked_select", "take", "embedding", "select", "slice", "expand", "view", "as_strided",
+})  # fmt: skip
 
 
 def carriers(op: Op) -> list[Value]:

@@ -13,6 +13,7 @@ from numdebug.evidence import Evidence
 from numdebug.fixes import write_diff
 from numdebug.match import match, settle
 from numdebug.probing import probes
+from numdebug.recording import Frame
 from numdebug.report.model import Diagnosis, Fix, ProbeRun, Repair
 from numdebug.run import CannotAsk, Run
 from numdebug.siblings import distinct, every_call, with_siblings
@@ -48,7 +49,7 @@ def probe(run: Run, journal: Any, options: dict[str, Any]) -> list[Evidence]:
 
 
 def _numbered(facts: Iterable[Evidence], journal: Any, start: int = 0) -> list[Evidence]:
-    out = []
+    out: list[Evidence] = []
     for fact in facts:
         numbered = replace(fact, id=fact.id or f"E{start + len(out) + 1}")
         journal.add("evidence", numbered)
@@ -119,7 +120,7 @@ def explain(run: Run, d: Diagnosis, evidence: Sequence[Evidence], folder: Path) 
         diff = _written(with_siblings(d.repair, evidence), folder) or _written(d.repair, folder)
         if diff is None and d.confirmed == "yes":
             summary, diff = _second_best(run, d.repair, evidence, folder, summary)
-    frames = ()
+    frames: tuple[Frame, ...] = ()
     head = next((e for e in evidence if e.id in d.evidence and e.op is not None), None)
     if head is not None and head.op is not None and head.op < len(run.recording.ops):
         frames = run.frames(run.recording.ops[head.op])

@@ -12,7 +12,13 @@ from numdebug.evidence import Evidence
 from numdebug.recording import Recording
 from numdebug.report.model import Repair
 
-_FORMS = {"log_softmax": "log-of-softmax", "log_sigmoid": "log-of-sigmoid", "softmax": "softmax", "logsumexp": "logsumexp", "softplus": "softplus"}
+_FORMS = {
+    "log_softmax": "log-of-softmax",
+    "log_sigmoid": "log-of-sigmoid",
+    "softmax": "softmax",
+    "logsumexp": "logsumexp",
+    "softplus": "softplus",
+}
 
 
 def with_siblings(repair: Repair, evidence: Sequence[Evidence]) -> Repair:
@@ -70,12 +76,16 @@ def every_call(recording: Recording, repair: Repair) -> Repair:
             continue
         parts = {role.removesuffix(mark): place for role, place in repair.ops.items() if role != "target" + mark and _marked(role, mark)}
         for other in recording.ops:
-            same = other.site is not None and other.site.span == target.site.span and other.name == target.name and other.phase == target.phase
+            same = (
+                other.site is not None and other.site.span == target.site.span and other.name == target.name and other.phase == target.phase
+            )
             if not same or other.index in taken:
                 continue
             shift = other.index - target.index
             moved = {role: _same_op(recording, place, shift) for role, place in parts.items()}
-            chains = {name: [_same_op(recording, place, shift) for place in repair.numbers.get(name + mark, [])] for name in ("chain", "guards")}
+            chains = {
+                name: [_same_op(recording, place, shift) for place in repair.numbers.get(name + mark, [])] for name in ("chain", "guards")
+            }
             if None in moved.values() or any(None in places for places in chains.values()):
                 continue
             taken.add(other.index)

@@ -73,7 +73,9 @@ bug = Bug(
     when=seen("singular-derivative", eigen=True),
     because=_because,
     fix="break the ties, or use a form that needs no eigenvectors",
-    repair=lambda hits: repair_ops("break_ties", "break the ties with a small, distinct diagonal", hits, eps=1e-2, square=hits[0][0]["square"]),
+    repair=lambda hits: repair_ops(
+        "break_ties", "break the ties with a small, distinct diagonal", hits, eps=1e-2, square=hits[0][0]["square"]
+    ),
     symptoms=("gradient is NaN, loss is fine",),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},

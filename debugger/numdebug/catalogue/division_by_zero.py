@@ -27,8 +27,9 @@ from numdebug.report.model import Repair
 from numdebug.rules import Found, birth, form, seen
 
 _FROM = {
-    "norm": "the norm of a zero vector", "std": "the standard deviation of a constant", "var": "the variance of a constant", "count": "a count of 0",
-    "sum": "a sum that is 0", "data": "a 0 in the data", "sub": "a difference that is exactly 0", "mean": "a mean that is 0", "masked": "a 0 that a mask made",
+    "norm": "the norm of a zero vector", "std": "the standard deviation of a constant", "var": "the variance of a constant",
+    "count": "a count of 0", "sum": "a sum that is 0", "mean": "a mean that is 0", "data": "a 0 in the data",
+    "sub": "a difference that is exactly 0", "masked": "a 0 that a mask made",
 }  # fmt: skip
 
 

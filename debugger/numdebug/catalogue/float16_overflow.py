@@ -25,7 +25,8 @@ def _because(hit: Found) -> str:
     b = hit[0]
     if b.kind == "swallowed-overflow":
         return (
-            f"the result of {b['op']} on values up to {number(b['largest_input'], 4)} does not fit float16 (largest 65504); {b['shrinks']} then gives "
+            f"the result of {b['op']} on values up to {number(b['largest_input'], 4)} does not fit float16 "
+            f"(largest 65504); {b['shrinks']} then gives "
             f"exactly 0 in {b['lost']} of {b['size']} elements, where float64 gives up to {number(b['largest_exact'], 4)}"
         )
     return f"the result of {b['op']} does not fit float16 (largest 65504; operands up to {number(b['largest_input'], 4)}), {reaches(b)}"

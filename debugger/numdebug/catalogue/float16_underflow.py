@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from numdebug.catalogue._bug import Bug
-from numdebug.catalogue._words import number, reaches, repair_ops
+from numdebug.catalogue._words import reaches, repair_ops
 from numdebug.report.model import Repair
 from numdebug.rules import Above, Found, birth, seen
 
@@ -32,7 +32,8 @@ LOST = 0.1
 def _because(hit: Found) -> str:
     b = hit[0]
     if b.kind == "flushed-gradients":
-        return f"{b['share']:.0%} of the gradient entries are 0 only because of float16 ({b['worst_share']:.0%} in {b['worst']}), which rounds to 0 below 3e-8"
+        worst = f"{b['worst_share']:.0%} in {b['worst']}"
+        return f"{b['share']:.0%} of the gradient entries are 0 only because of float16 ({worst}), which rounds to 0 below 3e-8"
     return f"a float16 operation rounded to exactly 0 what is not 0, {b['born']} follows, {reaches(b)}"
 
 

@@ -34,8 +34,12 @@ def _because(hit: Found) -> str:
 def _repair(hits: Sequence[Found]) -> Repair:
     if hits[0][0]["optimizer"]:
         made = next((e.sites["optimizer"] for hit in hits for e in hit if "optimizer" in e.sites), None)
-        repair = repair_ops("optimizer_eps", "give the optimizer an eps that float16 holds, or keep float32 weights", hits, kind="setting", eps=1e-4)
-        return Repair(repair.form, repair.kind, repair.summary, {**repair.sites, **({"target": made} if made else {})}, repair.ops, repair.numbers)
+        repair = repair_ops(
+            "optimizer_eps", "give the optimizer an eps that float16 holds, or keep float32 weights", hits, kind="setting", eps=1e-4
+        )
+        return Repair(
+            repair.form, repair.kind, repair.summary, {**repair.sites, **({"target": made} if made else {})}, repair.ops, repair.numbers
+        )
     return repair_ops("epsilon", "use an epsilon that the format holds", hits, eps=1e-4 if hits[0][0]["zero_dtype"] == "float16" else 1e-6)
 
 

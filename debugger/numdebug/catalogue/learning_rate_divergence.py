@@ -6,7 +6,8 @@ What happens
 Why it matters
     The line where inf appears is innocent: any format would overflow a few steps later.
 How we know
-    The loss had been growing for several steps before the failure, no line's repair cures it, and the run again at a lower rate does not grow.
+    The loss had been growing for several steps before the failure, no line's repair cures it, and the run again at a lower rate does
+    not grow.
 Not this
     A single bad batch; a loss that is noisy; a naive formula that fails on logits which training is right to grow.
 Fix
@@ -29,8 +30,10 @@ def _because(hit: Found) -> str:
     e = hit[0]
     rate = f" at learning rate {number(e['learning_rate'])}" if e["learning_rate"] is not None else ""
     if not e["failed"]:
-        return f"the loss rose from {number(e['first_loss'])} to {number(e['highest_loss'])} and ended at {number(e['median_late_loss'])}, no lower than it began{rate}"
-    return f"the loss grew {number(e['factor'])}x a step over the last {e['growing_steps']} steps, from {number(e['lowest_loss'])} to {number(e['highest_loss'])}{rate}"
+        first, highest, late = (number(e[name]) for name in ("first_loss", "highest_loss", "median_late_loss"))
+        return f"the loss rose from {first} to {highest} and ended at {late}, no lower than it began{rate}"
+    span = f"from {number(e['lowest_loss'])} to {number(e['highest_loss'])}"
+    return f"the loss grew {number(e['factor'])}x a step over the last {e['growing_steps']} steps, {span}{rate}"
 
 
 def _repair(hits: Sequence[Found]) -> Repair:
@@ -79,7 +82,8 @@ bug = Bug(
     title="the learning rate is too high: the loss grows step by step",
     family="training",
     # Two growing steps and a tenfold loss make it a suspect; the run at a lower rate decides.
-    when=seen("loss-history", failed=True, growing_steps=Above(1), growth=Above(10)) | seen("loss-history", failed=False, spiked=True, stuck=True),
+    when=seen("loss-history", failed=True, growing_steps=Above(1), growth=Above(10))
+    | seen("loss-history", failed=False, spiked=True, stuck=True),
     because=_because,
     fix="lower the learning rate",
     repair=_repair,

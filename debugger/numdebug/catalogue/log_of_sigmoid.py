@@ -24,7 +24,11 @@ from numdebug.rules import Found, birth, form
 def _because(hit: Found) -> str:
     b, f = hit[0], hit[1]
     inner = "1 - sigmoid" if f["numbers"]["sign"] == "-" else "sigmoid"
-    at = f" for a logit of {number(f['largest_argument' if inner != 'sigmoid' else 'smallest_argument'], 4)}" if f["largest_argument"] is not None else ""
+    at = (
+        f" for a logit of {number(f['largest_argument' if inner != 'sigmoid' else 'smallest_argument'], 4)}"
+        if f["largest_argument"] is not None
+        else ""
+    )
     return f"{inner} is exactly 0{at} in {b['dtype']}, and its log is not finite, {reaches(b)}"
 
 

@@ -23,7 +23,8 @@ from numdebug.catalogue._words import reaches, repair_ops
 from numdebug.rules import Found, birth, form, seen
 
 _FROM = {
-    "data": "zeros in the data", "cut off": "zeros that a ReLU or clamp made", "masked": "zeros that a mask made", "exp": "an exponential that underflowed",
+    "data": "zeros in the data", "cut off": "zeros that a ReLU or clamp made", "masked": "zeros that a mask made",
+    "exp": "an exponential that underflowed",
     "sum": "a sum that is 0", "count": "a count of 0", "sub": "an exact cancellation", "rsub": "an exact cancellation",
 }  # fmt: skip
 
@@ -90,7 +91,9 @@ bug = Bug(
     & ~seen("integer-wrap"),
     because=_because,
     fix="keep the argument above 0, or use xlogy for p * log p",
-    repair=lambda hits: repair_ops("clamp_argument", "keep the argument above 0", hits, lo="tiny", lo_value=smallest_normal(hits[0][0]["dtype"])),
+    repair=lambda hits: repair_ops(
+        "clamp_argument", "keep the argument above 0", hits, lo="tiny", lo_value=smallest_normal(hits[0][0]["dtype"])
+    ),
     symptoms=("loss becomes NaN", "loss is inf"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},

@@ -26,7 +26,9 @@ def _because(hit: Found) -> str:
     b, f = hit[0], hit[1]
     if b["op"] in ("exp", "sum", "mul", "matmul"):
         return f"exp of values up to {number(f['largest_argument'], 4)} is inf ({limit_of_exp(b['dtype'])}), {reaches(b)}"
-    return f"every exponential underflowed (arguments from {number(f['smallest_argument'], 4)}), the sum is 0 and its log -inf, {reaches(b)}"
+    return (
+        f"every exponential underflowed (arguments from {number(f['smallest_argument'], 4)}), the sum is 0 and its log -inf, {reaches(b)}"
+    )
 
 
 BROKEN = """\

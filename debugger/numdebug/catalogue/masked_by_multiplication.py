@@ -73,7 +73,11 @@ bug = Bug(
     id="masked-by-multiplication",
     title="a mask multiplied onto a value that is not finite",
     family="range",
-    when=(birth(op="mul", born="0*inf", mask=("left", "right")) | birth(op="mul", born="0*inf", **{"from": "finite"}) | birth(op=("sub", "add"), born="inf-inf"))
+    when=(
+        birth(op="mul", born="0*inf", mask=("left", "right"))
+        | birth(op="mul", born="0*inf", **{"from": "finite"})
+        | birth(op=("sub", "add"), born="inf-inf")
+    )
     & ~form("log-of-softmax", "log-of-sigmoid", "softmax", "logsumexp"),
     because=_because,
     fix="use where or masked_fill instead of the product",

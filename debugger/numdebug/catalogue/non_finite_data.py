@@ -75,7 +75,9 @@ bug = Bug(
     when=seen("non-finite-input", role=("input", "constant", "buffer", "parameter"), meant=False),
     because=_because,
     fix="drop or fill rows with missing values when loading",
-    repair=lambda hits: repair_ops("drop_rows", "drop the rows that are not finite", hits, kind="data", array="torch", values=[h[0]["value"] for h in hits]),
+    repair=lambda hits: repair_ops(
+        "drop_rows", "drop the rows that are not finite", hits, kind="data", array="torch", values=[h[0]["value"] for h in hits]
+    ),
     symptoms=("loss becomes NaN",),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},

@@ -35,7 +35,9 @@ def _repair(hits: Sequence[Found]) -> Repair:
     head = hits[0][0]
     if head["op"] in ("acos", "asin", "atanh", "erfinv"):
         margin = edge_margin("float32")
-        return repair_ops("clamp_argument", f"keep the argument of {head['op']} a few ulp inside its domain", hits, lo=-1.0 + margin, hi=1.0 - margin)
+        return repair_ops(
+            "clamp_argument", f"keep the argument of {head['op']} a few ulp inside its domain", hits, lo=-1.0 + margin, hi=1.0 - margin
+        )
     return repair_ops("add_epsilon", f"add an epsilon inside {head['op']}", hits, eps=under_root("float32"))
 
 
@@ -90,7 +92,8 @@ bug = Bug(
     id="singular-gradient",
     title="an infinite derivative at a point that is reached",
     family="gradient",
-    when=seen("singular-derivative", dropped=False, forward_finite=True, eigen=False) & ~form("log-of-softmax", "log-of-sigmoid", "softplus", "softmax", "logsumexp"),
+    when=seen("singular-derivative", dropped=False, forward_finite=True, eigen=False)
+    & ~form("log-of-softmax", "log-of-sigmoid", "softplus", "softmax", "logsumexp"),
     because=_because,
     fix="an epsilon inside the root, or a clamp inside the edge",
     repair=_repair,

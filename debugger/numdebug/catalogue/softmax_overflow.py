@@ -26,7 +26,8 @@ def _because(hit: Found) -> str:
     b, f = hit[0], hit[1]
     if b["op"] == "exp":
         return f"exp of scores up to {number(f['largest_argument'], 4)} is inf ({limit_of_exp(b['dtype'])}), inf / inf is NaN, {reaches(b)}"
-    return f"no maximum is subtracted: scores from {number(f['smallest_argument'], 4)} to {number(f['largest_argument'], 4)} give {b['born']} in {b['dtype']}, {reaches(b)}"
+    scores = f"scores from {number(f['smallest_argument'], 4)} to {number(f['largest_argument'], 4)}"
+    return f"no maximum is subtracted: {scores} give {b['born']} in {b['dtype']}, {reaches(b)}"
 
 
 BROKEN = """\

@@ -28,8 +28,9 @@ def _because(hit: Found) -> str:
     b = hit[0]
     if b.kind == "swallowed-overflow":
         return (
-            f"the result of {b['op']} on values up to {number(b['largest_input'], 4)} does not fit {b['dtype']}; {b['shrinks']} then gives exactly 0 "
-            f"in {b['lost']} of {b['size']} elements, where float64 gives up to {number(b['largest_exact'], 4)}"
+            f"the result of {b['op']} on values up to {number(b['largest_input'], 4)} does not fit {b['dtype']}; "
+            f"{b['shrinks']} then gives "
+            f"exactly 0 in {b['lost']} of {b['size']} elements, where float64 gives up to {number(b['largest_exact'], 4)}"
         )
     largest = max(abs(b["largest_input"] or 0.0), abs(b["smallest_input"] or 0.0))
     return f"the square of {number(largest, 4)} does not fit {b['dtype']} (largest {number(b['format_limit'], 4)}), {reaches(b)}"
@@ -88,8 +89,14 @@ bug = Bug(
     family="range",
     when=seen("swallowed-overflow", dtype=("float32", "float64", "bfloat16"))
     | (
-        birth(op=("pow", "mul", "square", "norm", "sum", "add", "cdist", "addcmul"), born=("overflow", "x/0", "0/0")) & form("root-of-squares")
-        | birth(op=("pow", "mul", "square", "matmul", "addcmul"), born="overflow", returns=True, dtype=("float32", "float64", "bfloat16", "complex64"))
+        birth(op=("pow", "mul", "square", "norm", "sum", "add", "cdist", "addcmul"), born=("overflow", "x/0", "0/0"))
+        & form("root-of-squares")
+        | birth(
+            op=("pow", "mul", "square", "matmul", "addcmul"),
+            born="overflow",
+            returns=True,
+            dtype=("float32", "float64", "bfloat16", "complex64"),
+        )
     )
     & ~Anywhere(seen("loss-history", growing_steps=lambda n: n is not None and n > 3, growth=lambda g: g is not None and g > 1e3)),
     because=_because,

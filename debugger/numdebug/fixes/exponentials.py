@@ -57,8 +57,12 @@ def _as_softmax(job: Job, source: Source, found: Softmax) -> bool:
     places: list[ast.AST] = [node, *(d.statement for d in found.parts if d not in holder)]
     top, _ = quotient(source, node)
     dim_ready = found.dim is None or not scope.read(found.dim)
-    if len(holder) == 1 and isinstance(top, ast.Name) and top.id == holder[0].name and dim_ready and all(
-        any(source.inside(u, p) for p in places) for u in scope.uses(source, holder[0])
+    if (
+        len(holder) == 1
+        and isinstance(top, ast.Name)
+        and top.id == holder[0].name
+        and dim_ready
+        and all(any(source.inside(u, p) for p in places) for u in scope.uses(source, holder[0]))
     ):  # x = exp(x); x / x.sum(): the variable holds the softmax from the start
         job.replace(source, found.exp, said(job, source, found, "softmax", found.exp))
         job.replace(source, node, holder[0].name)
@@ -106,8 +110,10 @@ def simple(node: ast.expr) -> bool:
 def write_logsumexp(job: Job) -> None:
     """log(sum(exp(x))) becomes logsumexp(x); of a mean, less the log of the count; of two terms, logaddexp."""
     for _, source, log in logs(job, "log", "log1p"):
-        if log.name == "log1p" or _terms(source, log.operand) is not None and any(
-            constant(source, t) == 1.0 for t in _terms(source, log.operand) or ()
+        if (
+            log.name == "log1p"
+            or _terms(source, log.operand) is not None
+            and any(constant(source, t) == 1.0 for t in _terms(source, log.operand) or ())
         ):
             _softplus(job, source, log)
             continue

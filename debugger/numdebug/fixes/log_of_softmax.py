@@ -97,9 +97,7 @@ def readers(source: Source, all_logs: Sequence[ast.expr], hops: list[scope.Defin
     return list(all_logs)
 
 
-def named(
-    job: Job, source: Source, node: ast.expr, logits: ast.expr, hops: list[scope.Definition], places: list[ast.AST]
-) -> str:
+def named(job: Job, source: Source, node: ast.expr, logits: ast.expr, hops: list[scope.Definition], places: list[ast.AST]) -> str:
     """A name for the logits, given where the probabilities were: in their place if only the logs read them."""
     last = hops[-1]
     idle = all(only_read_in(source, h, places) for h in hops)

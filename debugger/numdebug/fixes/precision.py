@@ -19,7 +19,13 @@ _ARITHMETIC = (ast.MatMult, ast.Mult, ast.Add, ast.Sub, ast.Div, ast.Pow, ast.LS
 
 
 _SIGNS: dict[type[ast.operator], str] = {
-    ast.Mult: "*", ast.Add: "+", ast.Sub: "-", ast.Div: "/", ast.Pow: "**", ast.LShift: "<<", ast.MatMult: "@"
+    ast.Mult: "*",
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Div: "/",
+    ast.Pow: "**",
+    ast.LShift: "<<",
+    ast.MatMult: "@",
 }
 
 

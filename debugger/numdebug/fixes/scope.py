@@ -93,9 +93,7 @@ def bindings(scope: ast.AST, name: str) -> list[ast.AST]:
 def home(source: Source, use: ast.AST, name: str) -> ScopeNode | None:
     """The scope whose binding a name refers to; None for a builtin or a comprehension's variable."""
     for above in source.ancestors(use):
-        if isinstance(above, _COMPREHENSIONS) and any(
-            name in bound_names(n) for g in above.generators for n in ast.walk(g.target)
-        ):
+        if isinstance(above, _COMPREHENSIONS) and any(name in bound_names(n) for g in above.generators for n in ast.walk(g.target)):
             return None
     scope: ScopeNode | None = scope_of(source, use)
     first = True
@@ -214,9 +212,7 @@ def _attribute(source: Source, use: ast.Attribute) -> Definition | None:
         return None
     text = source.text(use)
     stores = [
-        n
-        for n in ast.walk(owner)
-        if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store | ast.Del) and source.text(n) == text
+        n for n in ast.walk(owner) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store | ast.Del) and source.text(n) == text
     ]
     if len(stores) != 1 or any(text in written(n) for n in ast.walk(owner) if isinstance(n, ast.Subscript | ast.Call)):
         return None
@@ -231,11 +227,7 @@ def loads(source: Source, definition: Definition) -> list[ast.AST]:
     """Uses of a defined name, or attribute of self, anywhere it can be seen."""
     if "." in definition.name:
         last = definition.name.rpartition(".")[2]
-        return [
-            n
-            for n in ast.walk(source.tree)
-            if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load) and n.attr == last
-        ]
+        return [n for n in ast.walk(source.tree) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load) and n.attr == last]
     scope = scope_of(source, definition.statement)
     return [
         n
@@ -254,9 +246,7 @@ def uses(source: Source, definition: Definition) -> list[ast.AST]:
     end = source.span(definition.statement)[1]
     for use in loads(source, definition):
         if isinstance(use, ast.Name) and scope_of(source, use) is scope_of(source, definition.statement):
-            looped = any(
-                isinstance(a, LOOPS) and source.inside(definition.statement, a) for a in source.ancestors(use)
-            )
+            looped = any(isinstance(a, LOOPS) and source.inside(definition.statement, a) for a in source.ancestors(use))
             if source.span(use)[0] < end and not looped:
                 continue
             seen = reaching(source, use)
