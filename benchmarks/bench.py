@@ -39,7 +39,7 @@ BUDGETS = {  # what: (GPT, CNN, MLP), as ratios to a plain step
     "replay": (1.15, 1.15, 6.0),
     "counterfactual": (1.1, 1.1, 1.1),
 }
-ROUNDS = {"GPT": 6, "CNN": 3, "MLP": 15}
+ROUNDS = {"GPT": 6, "CNN": 3, "MLP": 10}
 PROGRAM = 4.0  # seconds that a diagnosis of a small program may take beyond the program itself
 HELP = 0.150  # seconds
 
@@ -253,8 +253,8 @@ def seconds(command: list[str], folder: Path) -> tuple[float, float]:
 def start_up(tries: int) -> bool:
     """`numdebug --help`: time and what it imports."""
     command = [sys.executable, "-m", "numdebug", "--help"]
-    wall, cpu = (statistics.median(s) for s in zip(*(seconds(command, HERE) for _ in range(tries)), strict=True))
-    bare, _ = (statistics.median(s) for s in zip(*(seconds([sys.executable, "-c", ""], HERE) for _ in range(tries)), strict=True))
+    wall, cpu = (min(s) for s in zip(*(seconds(command, HERE) for _ in range(tries)), strict=True))
+    bare, _ = (min(s) for s in zip(*(seconds([sys.executable, "-c", ""], HERE) for _ in range(tries)), strict=True))
     code = "import sys\nfrom numdebug.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\nprint(*sys.modules, file=sys.stderr)"
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr.split()
     heavy = sorted({"torch", "jax", "keras", "tensorflow", "numpy", "rich", "jinja2"} & set(modules))
@@ -268,15 +268,15 @@ def start_up(tries: int) -> bool:
 
 def programs(count: int) -> bool:
     """A whole diagnosis against the program alone."""
-    folders = sorted(f for f in CASES.iterdir() if (f / "buggy.py").is_file())
+    folders = sorted(f for f in CASES.iterdir() if (f / "model.py").is_file())
     folders = folders[:: max(1, len(folders) // count)][:count]
     beyond: list[tuple[float, float]] = []
     for folder in folders:
         with tempfile.TemporaryDirectory() as scratch:
-            path = Path(scratch) / "buggy.py"
-            path.write_bytes((folder / "buggy.py").read_bytes())
-            alone_wall, alone_cpu = seconds([sys.executable, "buggy.py"], Path(scratch))
-            wall, cpu = seconds([sys.executable, "-m", "numdebug", "diagnose", "buggy.py"], Path(scratch))
+            path = Path(scratch) / "model.py"
+            path.write_bytes((folder / "model.py").read_bytes())
+            alone_wall, alone_cpu = seconds([sys.executable, "model.py"], Path(scratch))
+            wall, cpu = seconds([sys.executable, "-m", "numdebug", "diagnose", "model.py"], Path(scratch))
             beyond.append((wall - alone_wall, cpu - alone_cpu))
     walls, cpus = zip(*beyond, strict=True)
     median = statistics.median(walls)

@@ -324,3 +324,17 @@ def test_the_quick_norm_is_the_norm():
             assert quick_norm(tensors) == pytest.approx(total_norm(tensors), rel=0.01)
     assert quick_norm([]) is None
     assert quick_norm([torch.eye(3).to_sparse()]) is None
+
+
+def test_a_leaf_with_the_identity_of_a_dead_one_is_watched(tmp_path):
+    import weakref
+
+    observer = TorchObserver(tmp_path, Silent(), {})
+    leaf = torch.ones(3, requires_grad=True)
+    gone = weakref.ref(torch.ones(1))
+    assert gone() is None
+    observer.tracer.leaves[id(leaf)] = gone
+    with pytest.raises(Stop):
+        (leaf * 0).sqrt().sum().backward()
+    observer.finish()
+    assert [what for what, _, _ in observer.sinks] == ["gradient"]

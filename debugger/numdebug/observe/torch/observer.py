@@ -308,12 +308,13 @@ class TorchObserver:
 
     def _leaves(self) -> Iterator[torch.Tensor]:
         for ref in list(self.tracer.leaves.values()):
+        living = {id(leaf) for ref in self.tracer.leaves.values() if (leaf := ref()) is not None}
             leaf = ref()
             if leaf is not None:
                 yield leaf
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
-                yield from (p for p in group["params"] if id(p) not in self.tracer.leaves)
+                yield from (p for p in group["params"] if id(p) not in living)
 
     def _sink(self, what: str, tensor: torch.Tensor, name: str | None, leaf: torch.Tensor | None = None) -> None:
         with _Quiet(self.tracer):

@@ -297,8 +297,10 @@ class Tracer(TorchDispatchMode):
     def _requires_grad(self, cell: Cell, tensor: torch.Tensor) -> None:
         cell.requires_grad = True
         cell.is_leaf = tensor.is_leaf
-        if cell.is_leaf and id(tensor) not in self.leaves:
-            self.leaves[id(tensor)] = weakref.ref(tensor)
+        if cell.is_leaf:
+            known = self.leaves.get(id(tensor))
+            if known is None or known() is not tensor:  # an earlier tensor may have had this identity
+                self.leaves[id(tensor)] = weakref.ref(tensor)
 
     def _twin(self, tensor: torch.Tensor, storage: int) -> Cell | None:
         """An earlier Cell over the same elements (autograd hands back saved tensors as new objects)."""
