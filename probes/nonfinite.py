@@ -10,6 +10,7 @@ Misses    what happens inside one fused operation, and what no recorded operatio
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -75,7 +76,7 @@ def _fact(run: Run, group: list[Birth], alone: bool) -> Evidence:
         numbers["smallest_input"] = Number(min(lowest))
     if dtype in FORMATS:
         numbers["format_limit"] = Number(FORMATS[dtype].max)
-    facts = {
+    facts: dict[str, Any] = {
         "born": birth.born,
         "op": culprit.name,
         "phase": "forward" if forward else "backward",
@@ -154,7 +155,8 @@ def _data(run: Run, birth: Birth, sinks: tuple[Sink, ...], alone: bool) -> Evide
     here = run.stats(value)
     array = run.array(value)
     numbers = {"nan": Number(here.nan, "elements"), "inf": Number(here.inf, "elements"), "size": Number(here.size, "elements")}
-    facts: dict[str, object] = {"name": value.name, "role": value.role, "reaches": reaches_name(sinks), "made_by": value.made_by, "dtype": value.dtype, "value": value.id, "sink": sinks[0].what}
+    facts: dict[str, object] = {"name": value.name, "role": value.role, "made_by": value.made_by, "dtype": value.dtype, "value": value.id}
+    facts |= {"reaches": reaches_name(sinks), "sink": sinks[0].what}
     constant = value.made_by in ("full", "full_like", "fill_", "masked_fill", "masked_fill_", "new_full", "where") or value.shape == ()
     facts["meant"] = here.nan == 0 and (constant or not alone)
     facts["picked"] = alone and here.nan == 0
@@ -166,5 +168,6 @@ def _data(run: Run, birth: Birth, sinks: tuple[Sink, ...], alone: bool) -> Evide
     site = value.made_at or (reader.site if reader is not None else None)
     if reader is not None:
         facts["members"] = [op.index for op in run.recording.consumers(value)]
-    return Evidence("non-finite-input", "nonfinite", site=site, op=reader.index if reader else None, numbers=numbers, facts=facts, sites={"target": site} if site else {})
+    op = reader.index if reader else None
+    return Evidence("non-finite-input", "nonfinite", site=site, op=op, numbers=numbers, facts=facts, sites={"target": site} if site else {})
 

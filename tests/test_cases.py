@@ -22,7 +22,7 @@ PAIRS, CONTROLS = 30, 15  # in the sample
 
 KNOWN = {
     "321_hashed_features/model.py": "integer-overflow: a linear congruential generator is meant to wrap",
-    "public/torch_55_graph_attention_bias/model.py": "memory of a parameter made with empty() holds what was there before, here finite numbers",
+    "public/torch_55_graph_attention_bias/model.py": "a parameter made with empty() holds left-over memory, here finite numbers",
 }
 
 

@@ -9,10 +9,7 @@ import pytest
 from graphs import Graph
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [
-    p
-    for p in [*(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md"), *(ROOT / "examples").glob("*.md"), ROOT / "tests" / "cases" / "README.md"]
-]
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*.md"), *ROOT.glob("tests/*/README.md")]
 
 
 def example(page: str) -> dict:

@@ -13,7 +13,15 @@ from numdebug.recording import Op, Recording, Sink, Value
 from numdebug.run import Run
 
 # Operations that write a constant: an infinity that one of them makes is the programmer's own.
-_CONSTANT = frozenset({"full", "full_like", "fill", "masked_fill", "new_full", "constant", "where", "scatter", "index_put", "copy", "constant_pad_nd", "index_fill", "triu", "tril"})
+_CONSTANT = frozenset({
+    "full", "full_like", "fill", "masked_fill", "new_full", "constant", "where", "scatter", "index_put", "copy", "constant_pad_nd",
+    "index_fill", "triu", "tril",
+})  # fmt: skip
+_FROM_INF = {"mul": "0*inf", "matmul": "0*inf", "div": "inf/inf", "sub": "inf-inf", "add": "inf-inf", "sum": "inf-inf", "mean": "inf-inf"}
+_KEEPS_ZERO = frozenset({"abs", "relu", "clamp", "sqrt", "neg", "square", "where", "masked_fill", "rsqrt"})
+_MAKES_ZERO = frozenset({
+    "div", "exp", "softmax", "sigmoid", "matmul", "sum", "mean", "norm", "var", "std", "sub", "rsub", "erfc", "cumsum", "min", "add",
+})  # fmt: skip
 _NORMALISE = frozenset({"layer_norm", "batch_norm", "group_norm", "rms_norm", "var", "std"})
 _INTEGERS = ("int", "uint", "bool")
 
@@ -143,7 +151,7 @@ def how(run: Run, op: Op, value: Value, cause: Value | None) -> str:
     if name in ("softmax", "log_softmax", "attention", "_softmax_backward_data"):
         return "all masked" if cause is not None and first is not None and _row_all_neginf(first, op.scalars.get("dim", -1)) else "inf-inf"
     if cause is not None:
-        return {"mul": "0*inf", "div": "inf/inf", "sub": "inf-inf", "add": "inf-inf", "sum": "inf-inf", "mean": "inf-inf", "matmul": "0*inf"}.get(name, "nan from inf")
+        return _FROM_INF.get(name, "nan from inf")
     if name in ("log", "log2", "log10", "log1p", "xlogy", "logit") and first is not None:
         argument = arrays[-1] if name == "xlogy" and arrays[-1] is not None else first
         edge = -1.0 if name == "log1p" else 0.0
@@ -216,11 +224,11 @@ def zero_origin(run: Run, value: Value, edge: float = 0.0) -> Zero:
         if op.name in STRUCTURAL and op.operands:
             current = carriers(op)[0]
             continue
-        if op.name == "add" and len(op.operands) == 1 and isinstance(op.scalars.get("other"), float) and 0 < abs(op.scalars["other"]) < 1e-2:
+        if op.name == "add" and len(op.operands) == 1 and _small(op.scalars.get("other")):
             return Zero("epsilon", op, current, zeros)
-        if op.name in ("clamp", "maximum") and len(op.operands) == 1 and isinstance(op.scalars.get("min"), float) and 0 < op.scalars["min"] < 1e-2:
+        if op.name in ("clamp", "maximum") and len(op.operands) == 1 and _small(op.scalars.get("min")) and op.scalars["min"] > 0:
             return Zero("epsilon", op, current, zeros)
-        if op.name in ("abs", "relu", "clamp", "sqrt", "neg", "square", "where", "masked_fill", "rsqrt") or (op.name == "pow" and len(op.operands) == 1):
+        if op.name in _KEEPS_ZERO or (op.name == "pow" and len(op.operands) == 1):
             inner = carriers(op)
             below = inner[0]
             if run.stats(below).zero and edge == 0.0:
@@ -236,7 +244,7 @@ def zero_origin(run: Run, value: Value, edge: float = 0.0) -> Zero:
                 return Zero("masked", op, current, zeros)
             current = max(floats, key=lambda v: (v.producer is not None, run.stats(v).zero))
             continue
-        if op.name in ("div", "exp", "softmax", "sigmoid", "matmul", "sum", "mean", "norm", "var", "std", "sub", "rsub", "erfc", "cumsum", "min", "add"):
+        if op.name in _MAKES_ZERO:
             if op.name in ("sum", "mean", "matmul", "norm", "cumsum") and op.operands:
                 below = carriers(op)[0]
                 stat = run.stats(below)
@@ -256,6 +264,11 @@ def zero_origin(run: Run, value: Value, edge: float = 0.0) -> Zero:
             return Zero(op.name, op, current, zeros)
         return Zero(op.name, op, current, zeros)
     return Zero("unknown", None, current)
+
+
+def _small(number: object) -> bool:
+    """A constant that stands in the source as an epsilon."""
+    return isinstance(number, float) and 0 < abs(number) < 1e-2
 
 
 def dropped_by(run: Run, op: Op) -> Op | None:
@@ -284,7 +297,8 @@ def reaches_name(sinks: tuple[Sink, ...]) -> str:
     losses = [s for s in sinks if s.what == "loss"]
     if losses:
         return "the loss"
-    words = [("the gradient of " if s.what == "gradient" else "the parameter " if s.what == "parameter" else "") + (s.name or f"a {s.what}") for s in sinks]
+    kinds = {"gradient": "the gradient of ", "parameter": "the parameter "}
+    words = [kinds.get(s.what, "") + (s.name or f"a {s.what}") for s in sinks]
     return words[0] + (f" and {len(words) - 1} more" if len(words) > 1 else "") if words else "nothing"
 
 

@@ -92,7 +92,9 @@ def _in_program(d: Diagnosis, trial: Try | None, failed: bool) -> Diagnosis:
         return replace(d, confirmed="no", confirmed_why=f"run again {outcome.change}, the loss does not fall either")
     before = "the program as it is fails" if failed else "the program as it is shows the harm"
     after = f"all {outcome.steps} steps are finite" if failed else "it is gone"
-    losses = "" if outcome.last_loss is None or outcome.first_loss is None else f", and the loss goes from {outcome.first_loss:.4g} to {outcome.last_loss:.4g}"
+    losses = ""
+    if outcome.first_loss is not None and outcome.last_loss is not None:
+        losses = f", and the loss goes from {outcome.first_loss:.4g} to {outcome.last_loss:.4g}"
     return replace(d, confirmed="yes", confirmed_why=f"{before}; run again {outcome.change}, {after}{losses}", repair=outcome.repair)
 
 
@@ -157,7 +159,8 @@ def _together(run: Run, diagnoses: list[Diagnosis], evidence: Sequence[Evidence]
         fewer = [other for other in chosen if other is not d]
         if fewer and _cured(run, fewer):
             chosen = fewer
-    lines = sorted({site.line for d in chosen if d.repair is not None for role, site in d.repair.sites.items() if role.startswith("target")})
+    sites = [d.repair.sites for d in chosen if d.repair is not None]
+    lines = sorted({site.line for places in sites for role, site in places.items() if role.startswith("target")})
     words = " and ".join(map(str, lines))
     why = f"control re-run reproduces the symptom; with lines {words} repaired together it is gone, with one of them alone it is not"
     cured = {(d.bug, d.site): d.repair for d in chosen}
@@ -180,7 +183,9 @@ def _still(outcome: Replayed) -> str:
 
 def _gone(d: Diagnosis, outcome: Replayed, control: Replayed) -> str:
     line = f"line {d.site.line}" if d.site is not None else "the cause"
-    symptom = "the failure" if control.loss is None else f"loss {control.loss:.4g}" if not control.outputs_finite else f"{control.bad_gradients} bad gradients"
+    symptom = "the failure"
+    if control.loss is not None:
+        symptom = f"{control.bad_gradients} bad gradients" if control.outputs_finite else f"loss {control.loss:.4g}"
     what = "data" if d.repair is not None and d.repair.kind == "data" else line
     result = "the output is finite" if not outcome.gradients else f"loss and all {outcome.gradients} gradients are finite"
     same = " bit for bit" if control.same else ""

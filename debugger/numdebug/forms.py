@@ -37,8 +37,8 @@ def find(recording: Recording, is_mask: Callable[[Value], bool]) -> Iterator[For
         if op.phase != "forward":
             continue
         if op.name in LOGS:
-            form = log_of_softmax(recording, op, is_mask) or log_of_sigmoid(recording, op) or softplus(recording, op) or logsumexp(recording, op)
-            form = form or log_of_product(recording, op)
+            form = log_of_softmax(recording, op, is_mask) or log_of_sigmoid(recording, op) or softplus(recording, op)
+            form = form or logsumexp(recording, op) or log_of_product(recording, op)
             if form is not None:
                 yield form
         if op.name == "div":
@@ -80,12 +80,14 @@ def softmax(recording: Recording, op: Op) -> Form | None:
     if op.name == "exp":
         inner = first(recording, op.operands[0])
         if inner is not None and inner.name == "log_softmax":
-            return Form("softmax", op, numbers={"dim": inner.scalars.get("dim"), "shifted": True, "library": True}, argument=inner.operands[0])
+            numbers = {"dim": inner.scalars.get("dim"), "shifted": True, "library": True}
+            return Form("softmax", op, numbers=numbers, argument=inner.operands[0])
         if inner is not None and inner.name == "sub" and len(inner.operands) == 2:
             lse = first(recording, inner.operands[1])
             if lse is not None and lse.name == "logsumexp":
                 dim = lse.scalars.get("dim")
-                return Form("softmax", op, numbers={"dim": dim[0] if isinstance(dim, list) else dim, "shifted": True}, argument=inner.operands[0])
+                numbers = {"dim": dim[0] if isinstance(dim, list) else dim, "shifted": True}
+                return Form("softmax", op, numbers=numbers, argument=inner.operands[0])
         return None
     if op.name != "div" or len(op.operands) != 2:
         return None
@@ -119,7 +121,8 @@ def log_of_softmax(recording: Recording, log: Op, is_mask: Callable[[Value], boo
         if not _selects(chain, path.op, is_mask):
             continue
         parts = {"softmax": source.target, **{k: v for k, v in source.parts.items() if k == "exp"}}
-        return Form("log-of-softmax", log, parts, chain, {"dim": source.numbers["dim"], "shifted": source.numbers["shifted"]}, source.argument)
+        numbers = {name: source.numbers[name] for name in ("dim", "shifted")}
+        return Form("log-of-softmax", log, parts, chain, numbers, source.argument)
     return None
 
 

@@ -54,11 +54,8 @@ def _drop_after(job: Job, source: Source, statement: ast.stmt, dims: object) -> 
 
 def _table_of(source: Source, statement: ast.stmt) -> ast.Assign | None:
     """The earlier assignment in the same scope whose columns the statement takes: `table` of `table[:, :3]`."""
-    taken = {
-        node.value.id
-        for node in ast.walk(statement)
-        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and isinstance(node.slice, ast.Tuple) and len(node.slice.elts) == 2
-    }
+    read = [node for node in ast.walk(statement) if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load)]
+    taken = {p.value.id for p in read if isinstance(p.value, ast.Name) and isinstance(p.slice, ast.Tuple) and len(p.slice.elts) == 2}
     if len(taken) != 1:
         return None
     name = taken.pop()
@@ -66,7 +63,9 @@ def _table_of(source: Source, statement: ast.stmt) -> ast.Assign | None:
     found = [
         node
         for node in scope.within(scope.scope_of(source, statement))
-        if isinstance(node, ast.Assign) and source.span(node)[0] < before and any(isinstance(t, ast.Name) and t.id == name for t in node.targets)
+        if isinstance(node, ast.Assign)
+        and source.span(node)[0] < before
+        and any(isinstance(t, ast.Name) and t.id == name for t in node.targets)
     ]
     return found[0] if len(found) == 1 else None
 

@@ -43,7 +43,8 @@ class Frames:
 
     @staticmethod
     def _is_system(path: str) -> bool:
-        return path.startswith(os.path.realpath(sys.base_prefix) + os.sep) and not path.startswith(os.getcwd() + os.sep)
+        here = os.getcwd() + os.sep  # noqa: PTH109  # called for every new frame: a string is enough
+        return path.startswith(os.path.realpath(sys.base_prefix) + os.sep) and not path.startswith(here)
 
     def places(self, frame: FrameType | None) -> tuple[tuple[Place, ...], Any]:
         """The user's frames, inner to outer, and the innermost framework module that is being called."""

@@ -49,9 +49,8 @@ class Converter:
             value = self.value(cell)
             producer = recording.producer(value)
             label = None if what == "loss" else self._names.get(int(name[1:]), None) if name and name.startswith("@") else name
-            recording.sinks.append(
-                Sink(what, value, label or (value.name if what != "loss" else None), producer.site if producer else None, self.observer.current.index)  # type: ignore[arg-type]
-            )
+            label = label or (value.name if what != "loss" else None)
+            recording.sinks.append(Sink(what, value, label, producer.site if producer else None, self.observer.current.index))
         return recording
 
     def _places(self) -> dict[str, Site]:
@@ -63,7 +62,8 @@ class Converter:
         if "update" not in found:
             gradients = {key for step in self.observer.gradients for key in step}
             for raw in self.raws:
-                if raw.phase == "forward" and canonical(raw.func) in ("mul", "add", "sub", "div") and any(id(c) in gradients for c in raw.cells()):
+                arithmetic = raw.phase == "forward" and canonical(raw.func) in ("mul", "add", "sub", "div")
+                if arithmetic and any(id(c) in gradients for c in raw.cells()):
                     found["update"] = self.site(raw.places)
                     break
         return {role: site for role, site in found.items() if site is not None}

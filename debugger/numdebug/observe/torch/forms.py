@@ -341,7 +341,8 @@ def _guard_masked_rows(replay: Replay, repair: Repair, mark: str) -> dict[int, R
 def _float32(replay: Replay, repair: Repair, mark: str) -> dict[int, Rewrite]:
     """The operation and what follows it, until the numbers fit again, in float32."""
     target = _op(repair, "target", mark)
-    low = replay.raws[target].outs[0].tensor.dtype if replay.raws[target].outs and replay.raws[target].outs[0] is not None else torch.float16
+    outs = replay.raws[target].outs
+    low = outs[0].tensor.dtype if outs and outs[0] is not None else torch.float16
     wide = torch.float32 if low in (torch.float16, torch.bfloat16) else torch.float64
     region = {target}
     results = {id(c) for c in replay.raws[target].results()}
@@ -363,7 +364,7 @@ def _float32(replay: Replay, repair: Repair, mark: str) -> dict[int, Rewrite]:
         finally:
             replay.dtype = before
 
-    return {place: rewrite for place in region}
+    return dict.fromkeys(region, rewrite)
 
 
 @form("scaled_norm")
@@ -378,7 +379,7 @@ def _scaled_norm(replay: Replay, repair: Repair, mark: str) -> dict[int, Rewrite
         inner = [replay.operand(square, 0)]
         scale = inner[0].detach().abs().amax().clamp(min=torch.finfo(inner[0].dtype).tiny)
         for place in chain:
-            others = [c for c in replay.raws[place].cells()]
+            others = list(replay.raws[place].cells())
             for cell in others:
                 maker = next((r for r in replay.raws if any(c is cell for c in r.results())), None)
                 if maker is not None and canonical(maker.func) in ("square", "pow", "mul") and maker is not replay.raws[square]:
@@ -416,7 +417,8 @@ def _log_space_product(replay: Replay, repair: Repair, mark: str) -> dict[int, R
         if repair.numbers.get("cumulative" + mark):
             total = logs.cumsum(dim)
         else:
-            total = logs.sum() if dim is None else logs.sum(dim, keepdim=bool(replay.raws[product].args[2]) if len(replay.raws[product].args) > 2 else False)
+            args = replay.raws[product].args
+            total = logs.sum() if dim is None else logs.sum(dim, keepdim=len(args) > 2 and bool(args[2]))
         return _through(replay, chain, total, product, _skippable(replay, chain, guards))
 
     return {target: rewrite}

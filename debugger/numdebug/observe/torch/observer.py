@@ -165,7 +165,7 @@ class TorchObserver:
                 self.unfinished = True
 
     def _fine(self, scaled: bool) -> bool:
-        """The cheap look, while nothing is recorded: a scalar loss and gradients that are certainly finite. False asks for the close look."""
+        """The cheap look, while nothing is recorded: a scalar loss and gradients that are certainly finite. False: look closely."""
         if not scaled and (self.current.loss is None or not math.isfinite(self.current.loss)):
             return False
         groups = [group["params"] for optimizer in self.optimizers for group in optimizer.param_groups]
@@ -199,7 +199,8 @@ class TorchObserver:
                 return
             loss = self.current.loss
             bad_loss = loss is not None and not math.isfinite(loss)
-            if not bad_loss and all(all_finite(t) for t in outputs if isinstance(t, torch.Tensor)) and norm is not None and math.isfinite(norm):
+            healthy = norm is not None and math.isfinite(norm) and not bad_loss
+            if healthy and all(all_finite(t) for t in outputs if isinstance(t, torch.Tensor)):
                 return
             wrong = [(leaf, g) for leaf, g in grads if not all_finite(g)]
             for t in outputs:
@@ -307,8 +308,8 @@ class TorchObserver:
         raise Stop
 
     def _leaves(self) -> Iterator[torch.Tensor]:
-        for ref in list(self.tracer.leaves.values()):
         living = {id(leaf) for ref in self.tracer.leaves.values() if (leaf := ref()) is not None}
+        for ref in list(self.tracer.leaves.values()):
             leaf = ref()
             if leaf is not None:
                 yield leaf

@@ -221,7 +221,9 @@ def _identical(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def _widened(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64) if tensor.is_floating_point() or tensor.is_complex() else tensor
+    if tensor.is_complex():
+        return tensor.to(torch.complex128)
+    return tensor.to(torch.float64) if tensor.is_floating_point() else tensor
 
 
 class _generators_restored:

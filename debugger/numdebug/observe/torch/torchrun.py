@@ -84,9 +84,8 @@ class TorchRun:
     def _replay(self, repairs: list[Repair]) -> Replayed:
         outcome = self._outcome(repairs)
         agreement, disagreement = self._agreement(repairs) if repairs and outcome.finite else ("", None)
-        return Replayed(
-            outcome.loss, outcome.finite, outcome.outputs_finite, outcome.gradients, outcome.bad_gradients, outcome.same, agreement, disagreement
-        )  # fmt: skip
+        o = outcome
+        return Replayed(o.loss, o.finite, o.outputs_finite, o.gradients, o.bad_gradients, o.same, agreement, disagreement)
 
     def _agreement(self, repairs: list[Repair]) -> tuple[str, str | None]:
         """The stable form against the naive one, both in float64, where the naive one is finite: do they compute the same?"""

@@ -30,7 +30,8 @@ class Cell:
     """One tensor at one moment. `tensor` shares memory with the program's until the program overwrites it."""
 
     __slots__ = (
-        "address", "charge", "epoch", "is_leaf", "key", "made_at", "made_by", "previous", "producer", "ref", "requires_grad", "storage", "tensor", "writes",
+        "address", "charge", "epoch", "is_leaf", "key", "made_at", "made_by", "previous", "producer", "ref", "requires_grad", "storage",
+        "tensor", "writes",
     )  # fmt: skip
 
     def __init__(self, tensor: torch.Tensor, producer: int | None, storage: int, address: int, writes: int, epoch: int) -> None:
@@ -58,9 +59,13 @@ class Cell:
 class Raw:
     """One dispatched operation; tensors in `args`, `kwargs` and `outs` are Cells."""
 
-    __slots__ = ("args", "func", "grad", "index", "kwargs", "module", "node", "outs", "phase", "places", "region", "rng", "seq", "step", "written")
+    __slots__ = (
+        "args", "func", "grad", "index", "kwargs", "module", "node", "outs", "phase", "places", "region", "rng", "seq", "step", "written",
+    )  # fmt: skip
 
-    def __init__(self, index: int, func: Any, args: Any, kwargs: Any, outs: list[Any], places: tuple[Place, ...], phase: str, step: int) -> None:
+    def __init__(
+        self, index: int, func: Any, args: Any, kwargs: Any, outs: list[Any], places: tuple[Place, ...], phase: str, step: int
+    ) -> None:
         self.index = index
         self.func = func
         self.args = args
@@ -106,7 +111,7 @@ class _Kind:
 
     def __init__(self, func: Any) -> None:
         schema = func._schema
-        self.skip = func.namespace not in ("aten", "torchvision", "quantized") and func.namespace in ("profiler", "prim", "prims", "rngprims")
+        self.skip = func.namespace in ("profiler", "prim", "prims", "rngprims")
         self.mutates = [
             (i, a.name, a.kwarg_only) for i, a in enumerate(schema.arguments) if a.alias_info is not None and a.alias_info.is_write
         ]
