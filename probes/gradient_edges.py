@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from numdebug.births import births, dropped_by
+from numdebug.births import Birth, births, dropped_by, without_followers
 from numdebug.evidence import Evidence, Number
 from numdebug.recording import Op
 from numdebug.run import Run
@@ -30,18 +30,18 @@ _EIGEN = ("eigh", "svd", "eig", "linalg_eigvalsh")
 
 def measure(run: Run) -> Iterator[Evidence]:
     """One fact for each forward operation whose derivative is to blame."""
-    seen: set[int] = set()
+    found: dict[object, list[Birth]] = {}
     if any(s.what == "loss" and run.stats(s.value).non_finite for s in run.recording.sinks):
         return
     for sink in run.recording.sinks:
         if sink.what != "gradient":
             continue
         for birth in births(run, sink):
-            op = birth.culprit
-            if op is None or birth.op is None or op.phase != "forward" or op.index in seen or birth.deliberate:
-                continue
-            seen.add(op.index)
-            yield _fact(run, op)
+            if birth.culprit is not None and birth.op is not None and birth.culprit.phase == "forward" and not birth.deliberate:
+                found.setdefault(birth.culprit.index, []).append(birth)
+    for group in without_followers(found).values():
+        if group[0].culprit is not None:
+            yield _fact(run, group[0].culprit)
 
 
 def _fact(run: Run, op: Op) -> Evidence:
@@ -70,6 +70,8 @@ def _fact(run: Run, op: Op) -> Evidence:
     ops = {"culprit": op.index}
     sites = {"target": op.site} if op.site is not None else {}
     where = dropped_by(run, op)
+    if where is not None and _lets_through(run, op, where):
+        where = None
     if where is not None:
         facts["dropped"] = True
         facts["branch"] = "a" if len(where.operands) > 1 and _feeds(run, op, where, 1) else "b"
@@ -84,6 +86,20 @@ def _fact(run: Run, op: Op) -> Evidence:
             gap = float(np.abs(np.diff(np.sort(values, axis=-1), axis=-1)).min())
             numbers["smallest_gap"] = Number(gap)
     return Evidence("singular-derivative", "gradient_edges", site=op.site, op=op.index, numbers=numbers, facts=facts, sites=sites, ops=ops)
+
+
+def _lets_through(run: Run, op: Op, where: Op) -> bool:
+    """Whether the selector keeps an element at the edge after all, where the shapes allow to say so element by element."""
+    condition = run.array(where.operands[0 if where.name == "where" else 1])
+    result, argument = run.array(op.outputs[0]), run.array(op.operands[-1 if op.name == "div" else 0])
+    if condition is None or result is None or argument is None or condition.shape != result.shape or argument.shape != result.shape:
+        return False
+    at_edge = ~np.isfinite(result)
+    for point in EDGES.get(op.name, ()):
+        at_edge |= argument == point
+    first = where.name == "where" and len(where.operands) > 1 and _feeds(run, op, where, 1)
+    kept = condition if first else ~condition
+    return bool(at_edge.any()) and bool((at_edge & kept).any())
 
 
 def _feeds(run: Run, op: Op, where: Op, place: int) -> bool:

@@ -17,7 +17,8 @@ from numdebug.run import Run
 
 QUESTION = "Did the run blow up step by step, and at what rate?"
 
-# A suspicion only (a run at a lower rate decides): the loss once stood at ten times its first value, and ended no lower than it began.
+# A suspicion only (a run at a lower rate decides): the loss once stood at ten times its first value, ended no lower than it began, and left
+# parameters whose whole gradient is exactly 0 (dead units).
 SPIKE, STUCK = 10.0, 0.9
 
 
@@ -58,7 +59,7 @@ def measure(run: Run) -> Iterator[Evidence]:
         "failed": bool(run.recording.sinks),
         "scaled": any(s.scaled for s in steps),
         "spiked": max(losses) >= SPIKE * losses[0] > 0,
-        "stuck": median(losses[-10:]) >= STUCK * losses[0],
+        "stuck": median(losses[-10:]) >= STUCK * losses[0] and run.recording.gradients[1] > 0,
     }
     yield Evidence("loss-history", "loss_history", site=site, numbers=numbers, facts=facts, sites=sites)
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from numdebug.births import Birth, Zero, births, dropped_by, reaches_name, zero_origin
+from numdebug.births import Birth, Zero, births, dropped_by, reaches_name, without_followers, zero_origin
 from numdebug.evidence import Evidence, Number
 from numdebug.formats import FORMATS
-from numdebug.graph import downstream
-from numdebug.recording import Op, Sink
+from numdebug.graph import STRUCTURAL, downstream
+from numdebug.recording import Op, Sink, Value
 from numdebug.run import Run
 
 QUESTION = "Which operation turns finite numbers into the inf or NaN that reaches the user?"
@@ -35,6 +35,7 @@ def measure(run: Run) -> Iterator[Evidence]:
         for birth in births(run, sink):
             key = birth.culprit.index if birth.culprit is not None else f"value {birth.value.id}"
             found.setdefault(key, []).append(birth)
+    found = without_followers(found)
     ordered = sorted(found.values(), key=lambda group: -1 if group[0].culprit is None else group[0].culprit.index)
     alone = all(b.deliberate or b.culprit is None for group in ordered for b in group)
     for group in ordered:
@@ -93,6 +94,7 @@ def _fact(run: Run, group: list[Birth], alone: bool) -> Evidence:
         "step": culprit.step,
         "scalars": {k: v for k, v in culprit.scalars.items() if isinstance(v, (int, float))},
         "operands": len(culprit.operands),
+        "feeds_log": any(u.name in ("log", "log2", "log10") for v in culprit.outputs for u in _users(run, v)),
         "returns": any(_brings_back(op) for op in downstream(run.recording, culprit)),
         "picked": alone and birth.deliberate,
     }
@@ -125,8 +127,23 @@ def _fact(run: Run, group: list[Birth], alone: bool) -> Evidence:
 def _brings_back(op: Op) -> bool:
     """A root, a quotient or a log: what it returns is smaller than what it was given."""
     return op.name in ("sqrt", "rsqrt", "reciprocal", "log", "log2", "log10", "log1p", "norm", "atan2", "tanh", "sigmoid") or (
-        (op.name == "div" and len(op.operands) == 2) or (op.name == "pow" and op.scalars.get("exponent") in (0.5, -0.5, -1, -2))
+        (op.name == "div" and len(op.operands) == 2) or (op.name == "pow" and _below_one(op.scalars.get("exponent")))
     )
+
+
+def _below_one(exponent: object) -> bool:
+    """A root, or a negative power."""
+    return isinstance(exponent, (int, float)) and (exponent < 0 or 0 < exponent < 1)
+
+
+def _users(run: Run, value: Value) -> Iterator[Op]:
+    """Forward operations that read a value, past structural ones."""
+    for user in run.recording.consumers(value):
+        if user.phase == "forward":
+            yield user
+            if user.name in STRUCTURAL:
+                for v in user.outputs:
+                    yield from _users(run, v)
 
 
 def _zero(run: Run, culprit: Op, birth: Birth) -> Zero | None:

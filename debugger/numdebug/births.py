@@ -144,6 +144,8 @@ def how(run: Run, op: Op, value: Value, cause: Value | None) -> str:
     arrays = [run.array(v) for v in op.operands]
     first = arrays[0] if arrays else None
     nan = run.stats(value).nan > 0
+    if name in ("set", "from_file", "frombuffer"):  # storage filled from elsewhere
+        return "data"
     if name == "empty" or name == "resize":
         return "uninitialised"
     if name == "logsumexp" or (op.phase == "backward" and (op.node or "").startswith("Logsumexp")):
@@ -208,6 +210,22 @@ class Zero:
     count: int = 0
 
 
+def without_followers(groups: dict[object, list[Birth]]) -> dict[object, list[Birth]]:
+    """In backward, a NaN made of an infinity that another operation made is that one's doing."""
+    roots = [b for group in groups.values() for b in group if b.cause is None and not b.deliberate and b.op is not None]
+    if not roots:
+        return groups
+    return {
+        key: group for key, group in groups.items() if not all(b.cause is not None and b.op is not None and b.op.phase == "backward" for b in group)
+    }  # fmt: skip
+
+
+def _tiny(run: Run, value: Value) -> int:
+    """Elements that are 0, or subnormal: their reciprocal overflows."""
+    stats = run.stats(value)
+    return stats.zero + stats.subnormal
+
+
 def zero_origin(run: Run, value: Value, edge: float = 0.0) -> Zero:
     """Follow the elements of `value` that equal `edge` upstream, to the operation that made them so."""
     recording: Recording = run.recording
@@ -215,8 +233,8 @@ def zero_origin(run: Run, value: Value, edge: float = 0.0) -> Zero:
     for _ in range(60):
         op = recording.producer(current)
         if op is None:
-            return Zero("data", None, current, run.stats(current).zero)
-        zeros = run.stats(current).zero if edge == 0.0 else 0
+            return Zero("data", None, current, _tiny(run, current))
+        zeros = _tiny(run, current) if edge == 0.0 else 0
         if op.name == "cast":
             source = run.array(op.operands[0])
             if source is not None and edge == 0.0 and zeros > int((source == 0).sum()):
@@ -224,6 +242,11 @@ def zero_origin(run: Run, value: Value, edge: float = 0.0) -> Zero:
         if op.name in STRUCTURAL and op.operands:
             current = carriers(op)[0]
             continue
+        if op.name == "add" and len(op.operands) == 2:  # both summands are 0 there
+            floats = [v for v in op.operands if v.producer is not None and _tiny(run, v)]
+            if floats:
+                current = max(floats, key=lambda v: _tiny(run, v))
+                continue
         if op.name == "add" and len(op.operands) == 1 and _small(op.scalars.get("other")):
             return Zero("epsilon", op, current, zeros)
         if op.name in ("clamp", "maximum") and len(op.operands) == 1 and _small(op.scalars.get("min")) and op.scalars["min"] > 0:
@@ -231,18 +254,18 @@ def zero_origin(run: Run, value: Value, edge: float = 0.0) -> Zero:
         if op.name in _KEEPS_ZERO or (op.name == "pow" and len(op.operands) == 1):
             inner = carriers(op)
             below = inner[0]
-            if run.stats(below).zero and edge == 0.0:
+            if _tiny(run, below) and edge == 0.0:
                 current = below
                 continue
             kind = {"relu": "cut off", "clamp": "cut off", "where": "masked", "masked_fill": "masked"}.get(op.name, "underflow")
             return Zero(kind, op, current, zeros)
         if op.name in ("mul", "prod", "cumprod") and op.operands:
-            if all(run.stats(v).zero == 0 for v in op.operands if v.dtype.startswith(("float", "bfloat"))):
+            if all(_tiny(run, v) == 0 for v in op.operands if v.dtype.startswith(("float", "bfloat"))):
                 return Zero("product underflow" if op.name != "mul" or len(op.operands) == 2 else "underflow", op, current, zeros)
-            floats = [v for v in op.operands if run.stats(v).zero and v.dtype.startswith(("float", "bfloat"))]
+            floats = [v for v in op.operands if _tiny(run, v) and v.dtype.startswith(("float", "bfloat"))]
             if not floats:
                 return Zero("masked", op, current, zeros)
-            current = max(floats, key=lambda v: (v.producer is not None, run.stats(v).zero))
+            current = max(floats, key=lambda v: (v.producer is not None, _tiny(run, v)))
             continue
         if op.name in _MAKES_ZERO:
             if op.name in ("sum", "mean", "matmul", "norm", "cumsum") and op.operands:
@@ -250,14 +273,14 @@ def zero_origin(run: Run, value: Value, edge: float = 0.0) -> Zero:
                 stat = run.stats(below)
                 if below.dtype.startswith(_INTEGERS) or stat.size == 0:
                     return Zero("count", op, current, zeros)
-                if stat.zero and below.producer is not None:
+                if _tiny(run, below) and below.producer is not None:
                     inner_zero = zero_origin(run, below)
-                    if inner_zero.kind in ("exp", "softmax", "product underflow", "cast underflow", "underflow"):
+                    if inner_zero.kind in ("exp", "softmax", "sigmoid", "product underflow", "cast underflow", "underflow"):
                         return inner_zero
                 return Zero(op.name, op, current, zeros)
             if op.name == "div" and len(op.operands) >= 1:
                 below = op.operands[0]
-                if run.stats(below).zero:
+                if _tiny(run, below):
                     current = below
                     continue
                 return Zero("underflow", op, current, zeros)
@@ -272,24 +295,31 @@ def _small(number: object) -> bool:
 
 
 def dropped_by(run: Run, op: Op) -> Op | None:
-    """The where (or masked_fill) that throws away the non-finite or singular elements that `op` made, if there is one."""
+    """The where (or masked_fill) that throws away the elements that `op` made, if they reach the loss by no other way."""
     recording = run.recording
+    selector: Op | None = None
     todo = list(op.outputs)
     seen: set[int] = set()
     while todo:
         value = todo.pop(0)
-        for user in recording.consumers(value):
-            if user.index in seen or user.phase != "forward":
+        users = [u for u in recording.consumers(value) if u.phase == "forward" and u.outputs and not _kept_for_backward(run, u)]
+        if not users and value.shape == () and value not in op.outputs:
+            return None  # a scalar that nothing else uses: the loss
+        for user in users:
+            if user.index in seen:
                 continue
             seen.add(user.index)
-            if user.name in ("where", "masked_fill") and value in user.operands:
-                if user.name == "where" and value is user.operands[0]:
-                    continue
-                return user
-            if user.name in ("sum", "mean", "matmul", "norm", "nll_loss", "mse_loss"):
+            if user.name in ("where", "masked_fill") and not (user.name == "where" and value is user.operands[0]):
+                selector = selector or user
                 continue
-            todo.extend(user.outputs)
-    return None
+            if user.outputs[0].dtype.startswith(("float", "bfloat")):
+                todo.extend(user.outputs)
+    return selector
+
+
+def _kept_for_backward(run: Run, op: Op) -> bool:
+    """A detach by which autograd keeps a result: no forward operation reads it."""
+    return op.name == "detach" and not any(u.phase == "forward" for v in op.outputs for u in run.recording.consumers(v))
 
 
 def reaches_name(sinks: tuple[Sink, ...]) -> str:

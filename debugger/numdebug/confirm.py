@@ -138,7 +138,7 @@ def alternatives(repair: Repair) -> list[Repair]:
         other = "where" if numbers.get("mode") == "clamp" else "clamp"
         return [repair, replace(repair, numbers={**numbers, "mode": other})]
     if repair.form == "clamp_argument" and "hi" in numbers and "lo" not in numbers:
-        return [repair, replace(repair, numbers={**numbers, "hi": numbers["hi"] / 2})]
+        return [repair, *(replace(repair, numbers={**numbers, "hi": numbers["hi"] / part}) for part in (2, 4))]
     if repair.form == "clamp_argument" and numbers.get("lo") == "tiny":
         return [repair, replace(repair, numbers={**numbers, "lo": "eps"})]
     if repair.form == "add_epsilon":

@@ -95,9 +95,10 @@ def softmax(recording: Recording, op: Op) -> Form | None:
     if top is None:
         return None
     for path in climb(recording, op.operands[1], guards=True):
-        if path.op.name not in ("sum", "mean"):
+        scattered = path.op.name in ("index_add", "scatter_add", "scatter_reduce", "segment_reduce")
+        if path.op.name not in ("sum", "mean") and not scattered:
             continue
-        below = _exp_behind(recording, path.op.operands[0], frozenset({"mul"}))
+        below = _exp_behind(recording, path.op.operands[-1 if scattered else 0], frozenset({"mul"}))
         if below is None or below.op.index != top.op.index:
             continue
         dim = path.op.scalars.get("dim")
@@ -105,6 +106,7 @@ def softmax(recording: Recording, op: Op) -> Form | None:
         argument = top.op.operands[0]
         logits = shift_of(recording, argument)
         numbers = {"dim": dim, "shifted": logits is not None, "weighted": any(o.name == "mul" for o in (*top.chain, *below.chain))}
+        numbers["scattered"] = scattered
         return Form("softmax", op, {"exp": top.op, "sum": path.op}, path.chain, numbers, logits or argument)
     return None
 
@@ -218,7 +220,7 @@ def logsumexp(recording: Recording, log: Op) -> Form | None:
             continue
         if path.op.name == "add" and len(path.op.operands) != 2:
             continue
-        inner = next((p for v in path.op.operands if (p := _exp_behind(recording, v, _SCALE | {"sum"})) is not None), None)
+        inner = next((p for v in path.op.operands if (p := _exp_behind(recording, v, _SCALE | {"sum"}, True)) is not None), None)
         if inner is None:
             continue
         shifted = shift_of(recording, inner.op.operands[0]) is not None

@@ -140,6 +140,7 @@ class Recording:
     framework: str = ""
     window: tuple[int, int] = (0, 0)  # first and last step with full records
     places: dict[str, Site] = field(default_factory=dict)  # "optimizer": where it was made; "update": where parameters change
+    gradients: tuple[int, int] = (0, 0)  # at the program's end: parameters with a gradient, and those where all of it is exactly 0
     complete: bool = True  # False: the memory bound dropped values or operations
     why_incomplete: str | None = None
 

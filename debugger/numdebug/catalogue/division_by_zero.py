@@ -99,7 +99,7 @@ bug = Bug(
     id="division-by-zero",
     title="a divisor that is 0",
     family="range",
-    when=birth(born=("x/0", "0/0", "one sample", "empty"), forward_finite=False, optimizer=False)
+    when=birth(born=("x/0", "0/0", "one sample", "empty"), forward_finite=False, optimizer=False, feeds_log=False)
     & ~birth(op=("log", "log2", "log10", "log1p", "xlogy", "exp"))
     & ~form("softmax", "log-of-sigmoid")
     & ~birth(zero_from=("epsilon", "cast underflow", "product underflow"))

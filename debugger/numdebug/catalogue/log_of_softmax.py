@@ -16,13 +16,17 @@ Read on
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from numdebug.catalogue._bug import Bug
-from numdebug.catalogue._words import number, reaches, repair_forms, several
+from numdebug.catalogue._limits import smallest_normal
+from numdebug.catalogue._words import number, reaches, repair_forms, repair_ops, several
+from numdebug.report.model import Repair
 from numdebug.rules import Found, birth, form
 
 
 def _because(hit: Found) -> str:
-    b, f = hit[0], hit[1]
+    b, f = hit[0], hit[-1]
     gap = ""
     if isinstance(f["largest_argument"], float) and isinstance(f["smallest_argument"], float):
         gap = f" (logits from {number(f['smallest_argument'], 4)} to {number(f['largest_argument'], 4)})"
@@ -76,14 +80,23 @@ for epoch in range(8):
 """
 
 
+def _repair(hits: Sequence[Found]) -> Repair | None:
+    forms = several(hits, "naive-form")
+    if forms:
+        return repair_forms("log_softmax", "take log_softmax of the logits", forms)
+    low = smallest_normal(hits[0][0]["dtype"])  # a mixture of softmaxes: no single log_softmax stands for it
+    return repair_ops("clamp_argument", "take the log in log space (logaddexp of log_softmax), or keep its argument above 0", hits, lo="tiny", lo_value=low)
+
+
 bug = Bug(
     id="log-of-softmax",
     title="log of a softmax probability that underflowed to 0",
     family="range",
-    when=birth(op=("log", "log2", "log10", "xlogy")) & form("log-of-softmax"),
+    when=(birth(op=("log", "log2", "log10", "xlogy")) & form("log-of-softmax"))
+    | (birth(op=("log", "log2", "log10"), zero_from="softmax") & ~form("log-of-softmax", "log-of-sigmoid", "logsumexp", "log-of-product")),
     because=_because,
     fix="take log_softmax of the logits",
-    repair=lambda hits: repair_forms("log_softmax", "take log_softmax of the logits", several(hits, "naive-form")),
+    repair=_repair,
     symptoms=("loss becomes NaN", "loss is inf"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},

@@ -31,6 +31,8 @@ _FROM = {
 
 def _because(hit: Found) -> str:
     b = hit[0]
+    if b["op"] == "div":
+        return f"the log is taken of a quotient whose divisor is {_FROM.get(b['zero_from'], 'exactly 0')}, {reaches(b)}"
     return f"{b['op']} was given {_FROM.get(b['zero_from'], 'exact zeros')}, log(0) is -inf, {reaches(b)}"
 
 
@@ -83,9 +85,10 @@ bug = Bug(
     id="log-of-zero",
     title="log of a quantity that can be 0",
     family="range",
-    when=birth(op=("log", "log2", "log10", "log1p", "xlogy"), born=("log of zero", "0/0", "x/0", "0*inf"))
+    when=birth(op="div", born=("x/0", "0/0"), feeds_log=True)
+    | birth(op=("log", "log2", "log10", "log1p", "xlogy"), born=("log of zero", "0/0", "x/0", "0*inf", "overflow"))
     & ~form("log-of-softmax", "log-of-sigmoid", "logsumexp", "log-of-product")
-    & ~birth(zero_from=("epsilon", "cast underflow", "product underflow"))
+    & ~birth(zero_from=("epsilon", "cast underflow", "product underflow", "softmax", "sigmoid"))
     & ~birth(zero_dtype="float16", zero_from=("underflow", "exp", "mul", "div"))
     & ~seen("singular-derivative", dropped=True)
     & ~seen("integer-wrap"),

@@ -17,12 +17,14 @@ Read on
 from __future__ import annotations
 
 from numdebug.catalogue._bug import Bug
-from numdebug.catalogue._words import repair_ops
+from numdebug.catalogue._words import reaches, repair_ops
 from numdebug.rules import Found, seen
 
 
 def _because(hit: Found) -> str:
     e = hit[0]
+    if e.kind == "nonfinite-birth":
+        return f"{e['non_finite']} of {e['size']} elements were not finite when they were loaded ({e['native']}), {reaches(e)}"
     what = f"{e['nan']} NaN" if e["nan"] else f"{e['inf']} inf"
     rows = f" (rows {', '.join(map(str, e['rows'][:3]))})" if e["rows"] else ""
     name = f" in {e['name']}" if e["name"] else " in an array that the step reads"
@@ -72,11 +74,12 @@ bug = Bug(
     id="non-finite-data",
     title="NaN or inf in the data as loaded",
     family="training",
-    when=seen("non-finite-input", role=("input", "constant", "buffer", "parameter"), meant=False),
+    when=seen("non-finite-input", role=("input", "constant", "buffer", "parameter"), meant=False)
+    | seen("nonfinite-birth", born="data", deliberate=False),
     because=_because,
     fix="drop or fill rows with missing values when loading",
     repair=lambda hits: repair_ops(
-        "drop_rows", "drop the rows that are not finite", hits, kind="data", array="torch", values=[h[0]["value"] for h in hits]
+        "drop_rows", "drop the rows that are not finite", hits, kind="data", array="torch", values=[h[0]["value"] for h in hits if h[0]["value"] is not None]
     ),
     symptoms=("loss becomes NaN",),
     broken={"torch": BROKEN},

@@ -93,6 +93,7 @@ bug = Bug(
     title="an infinite derivative at a point that is reached",
     family="gradient",
     when=seen("singular-derivative", dropped=False, forward_finite=True, eigen=False)
+    & ~seen("singular-derivative", op=("log", "log2", "log10"))
     & ~form("log-of-softmax", "log-of-sigmoid", "softplus", "softmax", "logsumexp"),
     because=_because,
     fix="an epsilon inside the root, or a clamp inside the edge",

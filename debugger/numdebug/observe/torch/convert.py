@@ -44,6 +44,7 @@ class Converter:
             complete=not self.observer.tracer.dropped,
             why_incomplete="the step's results did not fit into memory" if self.observer.tracer.dropped else None,
         )
+        recording.gradients = self.observer.final_gradients
         recording.places.update(self._places())
         for what, cell, name in self.observer.sinks:
             value = self.value(cell)

@@ -99,6 +99,8 @@ def _log_softmax(replay: Replay, repair: Repair, mark: str) -> dict[int, Rewrite
 def _softmax(replay: Replay, repair: Repair, mark: str) -> dict[int, Rewrite]:
     target, exp = _op(repair, "target", mark), _op(repair, "exp", mark)
     dim = repair.numbers.get("dim" + mark)
+    if repair.numbers.get("scattered" + mark):  # a softmax over the edges of a graph: a common shift leaves it as it is
+        return {exp: lambda replay, raw: torch.exp(replay.operand(exp, 0) - replay.operand(exp, 0).detach().amax())}
 
     def rewrite(replay: Replay, raw: Raw) -> torch.Tensor:
         scores = replay.operand(exp, 0)
@@ -148,6 +150,8 @@ def _in_log_space(replay: Replay, chain: list[int], logs: torch.Tensor, source: 
             if name == "div" and others and id(next(iter(raw.cells()))) not in made:
                 raise CannotReplay("the exponentials divide something")
             current = current + factor.log() if name == "mul" else current - factor.log()
+        elif name == "masked_fill" and not any(id(c) in made for c in list(raw.cells())[1:]):
+            current = current.masked_fill(replay.get(list(raw.cells())[1]), float("-inf"))  # a weight of 0
         else:
             current = replay.call(raw, {id(cell): current for cell in raw.cells() if id(cell) in made})
             if isinstance(current, (tuple, list)):

@@ -63,6 +63,7 @@ class TorchObserver:
         self.after_first_step: Callable[[], None] | None = None
         self.shown: list[Cell] = []  # non-finite tensors that were printed, listed or handed to NumPy
         self.gradients: list[set[int]] = []  # cells of the gradients, last steps
+        self.final_gradients = (0, 0)
         self.unfinished = False
         self.ended = False
         torch.default_generator.set_state(_FRESH)
@@ -118,6 +119,8 @@ class TorchObserver:
         self.tracer.off = True
         if self.first_bad is None:
             self._left_behind()
+            grads = [leaf.grad for leaf in self._leaves() if leaf.grad is not None and leaf.grad.layout is torch.strided]
+            self.final_gradients = (len(grads), sum(1 for g in grads if not bool(g.any())))
         self.tracer.attach(False)
         self._journal_step()
         self.hooks.remove()
