@@ -215,9 +215,11 @@ def without_followers(groups: dict[object, list[Birth]]) -> dict[object, list[Bi
     roots = [b for group in groups.values() for b in group if b.cause is None and not b.deliberate and b.op is not None]
     if not roots:
         return groups
-    return {
-        key: group for key, group in groups.items() if not all(b.cause is not None and b.op is not None and b.op.phase == "backward" for b in group)
-    }  # fmt: skip
+    return {key: group for key, group in groups.items() if not all(_follows(b) for b in group)}
+
+
+def _follows(birth: Birth) -> bool:
+    return birth.cause is not None and birth.op is not None and birth.op.phase == "backward"
 
 
 def _tiny(run: Run, value: Value) -> int:

@@ -85,7 +85,8 @@ def _repair(hits: Sequence[Found]) -> Repair | None:
     if forms:
         return repair_forms("log_softmax", "take log_softmax of the logits", forms)
     low = smallest_normal(hits[0][0]["dtype"])  # a mixture of softmaxes: no single log_softmax stands for it
-    return repair_ops("clamp_argument", "take the log in log space (logaddexp of log_softmax), or keep its argument above 0", hits, lo="tiny", lo_value=low)
+    summary = "take the log in log space (logaddexp of log_softmax), or keep its argument above 0"
+    return repair_ops("clamp_argument", summary, hits, lo="tiny", lo_value=low)
 
 
 bug = Bug(

@@ -16,8 +16,11 @@ Read on
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from numdebug.catalogue._bug import Bug
 from numdebug.catalogue._words import reaches, repair_ops
+from numdebug.report.model import Repair
 from numdebug.rules import Found, seen
 
 
@@ -70,6 +73,11 @@ for epoch in range(2):
 """
 
 
+def _repair(hits: Sequence[Found]) -> Repair:
+    values = [hit[0]["value"] for hit in hits if hit[0]["value"] is not None]
+    return repair_ops("drop_rows", "drop the rows that are not finite", hits, kind="data", array="torch", values=values)
+
+
 bug = Bug(
     id="non-finite-data",
     title="NaN or inf in the data as loaded",
@@ -78,9 +86,7 @@ bug = Bug(
     | seen("nonfinite-birth", born="data", deliberate=False),
     because=_because,
     fix="drop or fill rows with missing values when loading",
-    repair=lambda hits: repair_ops(
-        "drop_rows", "drop the rows that are not finite", hits, kind="data", array="torch", values=[h[0]["value"] for h in hits if h[0]["value"] is not None]
-    ),
+    repair=_repair,
     symptoms=("loss becomes NaN",),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},

@@ -9,7 +9,7 @@ import torch
 
 from numdebug.observe.torch.names import canonical, native, scalars_of
 from numdebug.observe.torch.observer import TorchObserver
-from numdebug.observe.torch.trace import Cell, Raw
+from numdebug.observe.torch.records import Cell, Raw
 from numdebug.recording import Op, Recording, Sink, Site, Value
 
 

@@ -31,7 +31,6 @@ _CANONICAL = {
 }  # fmt: skip
 
 
-
 def canonical(func: Any) -> str:
     """aten.log_.default -> log; aten._softmax.default -> softmax; aten._foreach_add_.Scalar -> add."""
     if not hasattr(func, "_schema"):

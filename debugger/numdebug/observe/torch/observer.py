@@ -17,7 +17,8 @@ import torch
 from numdebug.observe import Stop
 from numdebug.observe.frames import Frames
 from numdebug.observe.torch.hooks import Hooks
-from numdebug.observe.torch.trace import Cell, Tracer
+from numdebug.observe.torch.records import Cell
+from numdebug.observe.torch.trace import Tracer
 from numdebug.recording import Step
 from numdebug.report.model import Observed
 
@@ -297,6 +298,7 @@ class TorchObserver:
         """Switch the tracer; inside a moment of quiet the switch takes effect when that is over."""
         self.tracer.off = not on
         self.tracer.attach(on)
+
     @property
     def tracing(self) -> bool:
         """Whether operations are being recorded now."""

@@ -14,7 +14,7 @@ import torch
 
 from numdebug.observe.torch.convert import Converter
 from numdebug.observe.torch.observer import all_finite
-from numdebug.observe.torch.trace import Cell, Raw
+from numdebug.observe.torch.records import Cell, Raw
 
 Rewrite = Callable[["Replay", Raw], Any]
 _RUNNING_STATISTICS = ("native_batch_norm", "_native_batch_norm_legit", "_batch_norm_with_update", "cudnn_batch_norm", "miopen_batch_norm")
@@ -239,4 +239,3 @@ class _generators_restored:
     def __exit__(self, *_: object) -> None:
         for generator, state in self.states:
             generator.set_state(state)
-

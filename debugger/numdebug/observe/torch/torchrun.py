@@ -10,16 +10,17 @@ import torch
 from numdebug.observe.torch.convert import Converter
 from numdebug.observe.torch.forms import rewrites_for
 from numdebug.observe.torch.observer import TorchObserver
+from numdebug.observe.torch.records import Cell
 from numdebug.observe.torch.replay import CannotReplay, Outcome, Replay
 from numdebug.observe.torch.stats import array, stats
-from numdebug.observe.torch.trace import Cell
 from numdebug.recording import Frame, Op, Stats, Value
 from numdebug.report.model import Repair
 from numdebug.run import CannotAsk, Replayed
 
 # Forms that must compute what they replace; the others change the argument on purpose (a clamp, an epsilon, a mask).
 EXACT = frozenset({"log_softmax", "softmax", "logsumexp", "softplus", "log_sigmoid", "scaled_norm", "log_space_product"})
-# Logs of probabilities are compared down to the square root of float64's eps (1.5e-8, whose log is -18): 1 - sigmoid(z) keeps half its digits there.
+# Logs of probabilities are compared down to the square root of float64's eps (1.5e-8, whose log is -18): there 1 - sigmoid(z)
+# still keeps half of its digits.
 LOGS = frozenset({"log_softmax", "log_sigmoid"})
 DEPTH = 18.0
 # Far above what rounding in float64 leaves (1e-8 at that depth), and far below what a wrong formula is off by.

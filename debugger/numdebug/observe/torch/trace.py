@@ -16,6 +16,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack, _pop_mode, _push_mode
 
 from numdebug.observe.frames import Frames, Place
+from numdebug.observe.torch.records import PLAIN, Cell, Raw, storage_of
 
 _node = torch._C._current_autograd_node
 _sequence = torch._C._autograd._get_sequence_nr
@@ -24,84 +25,6 @@ _Tensor = torch.Tensor
 
 MEMORY = 2 << 30  # bytes of results held for the window; beyond it, lines are still known, numbers are not
 SEGMENT = 40_000  # operations without a step boundary before the window slides (about 40 MB of records)
-
-
-class Cell:
-    """One tensor at one moment. `tensor` shares memory with the program's until the program overwrites it."""
-
-    __slots__ = (
-        "address", "charge", "epoch", "is_leaf", "key", "made_at", "made_by", "previous", "producer", "ref", "requires_grad", "storage",
-        "tensor", "writes",
-    )  # fmt: skip
-
-    def __init__(self, tensor: torch.Tensor, producer: int | None, storage: int, address: int, writes: int, epoch: int) -> None:
-        self.tensor: torch.Tensor | None = None
-        self.ref = weakref.ref(tensor)
-        self.key = id(tensor)
-        self.epoch = epoch  # the last segment that used it
-        self.charge = 0  # bytes it keeps alive, as far as we count
-        self.producer = producer
-        self.storage = storage
-        self.address = address
-        self.writes = writes
-        self.requires_grad = False
-        self.is_leaf = False
-        self.previous: Cell | None = None
-        self.made_by: str | None = None
-        self.made_at: tuple[Place, ...] = ()
-
-    @property
-    def alive(self) -> torch.Tensor | None:
-        """The program's own tensor object, while it exists."""
-        return self.ref()
-
-
-class Raw:
-    """One dispatched operation; tensors in `args`, `kwargs` and `outs` are Cells."""
-
-    __slots__ = (
-        "args", "func", "grad", "index", "kwargs", "module", "node", "outs", "phase", "places", "region", "rng", "seq", "step", "written",
-    )  # fmt: skip
-
-    def __init__(
-        self, index: int, func: Any, args: Any, kwargs: Any, outs: list[Any], places: tuple[Place, ...], phase: str, step: int
-    ) -> None:
-        self.index = index
-        self.func = func
-        self.args = args
-        self.kwargs = kwargs
-        self.outs = outs
-        self.places = places
-        self.phase = phase
-        self.step = step
-        self.grad = True
-        self.seq: int | None = None
-        self.node: tuple[str, int] | None = None
-        self.module: Any = None
-        self.region: Raw | None = None
-        self.rng: tuple[Any, torch.Tensor] | None = None
-        self.written: list[Cell] = []  # what in-place writes left behind
-
-    def cells(self) -> Iterator[Cell]:
-        """Operands, in order."""
-        yield from cells_in(self.args)
-        yield from cells_in(self.kwargs)
-
-    def results(self) -> list[Cell]:
-        """What the operation returned or wrote, each once."""
-        return list({id(c): c for c in (*self.outs, *self.written) if c is not None}.values())
-
-
-def cells_in(tree: Any) -> Iterator[Cell]:
-    """Every Cell of nested tuples, lists and dicts, in order."""
-    if isinstance(tree, Cell):
-        yield tree
-    elif isinstance(tree, (tuple, list)):
-        for item in tree:
-            yield from cells_in(item)
-    elif isinstance(tree, dict):
-        for item in tree.values():
-            yield from cells_in(item)
 
 
 class _Kind:
@@ -239,14 +162,14 @@ class Tracer(TorchDispatchMode):
     def leave_region(self, record: Raw, result: Any) -> None:
         """The function has returned: its results are what later operations read."""
         for tensor in result if isinstance(result, (tuple, list)) else (result,):
-            record.outs.append(self._new(tensor, record.index, *_storage(tensor), 0) if isinstance(tensor, _Tensor) else None)
+            record.outs.append(self._new(tensor, record.index, *storage_of(tensor), 0) if isinstance(tensor, _Tensor) else None)
         for cell in record.outs:
             if cell is not None:
                 cell.writes = self._writes.get(cell.storage, (0,))[0]
 
     def _maybe_boundary(self, args: Any) -> None:
         for arg in args:
-            if type(arg) in _PLAIN and arg.requires_grad:
+            if type(arg) in PLAIN and arg.requires_grad:
                 callback, self.before_forward = self.before_forward, None
                 if callback is not None:
                     callback()
@@ -282,7 +205,7 @@ class Tracer(TorchDispatchMode):
 
     def _leaf(self, tensor: torch.Tensor) -> Cell:
         """A tensor that no recorded operation returned under this identity: data, a parameter, a saved tensor."""
-        storage, address = _storage(tensor)
+        storage, address = storage_of(tensor)
         if storage and self._backward:
             twin = self._twin(tensor, storage)
             if twin is not None:
@@ -355,7 +278,7 @@ class Tracer(TorchDispatchMode):
         if known is not None and known.producer == record.index and known.ref() is tensor:
             record.outs.append(known)  # written in place and returned
             return
-        storage, address = _storage(tensor)
+        storage, address = storage_of(tensor)
         cell = self._new(tensor, record.index, storage, address, self._writes.get(storage, (0,))[0])
         name = record.func._schema.name
         if name == "aten::detach":
@@ -403,7 +326,7 @@ class Tracer(TorchDispatchMode):
         for tensor, cell in zip(self._written(kind, args, kwargs), self._written(kind, record.args, record.kwargs), strict=True):
             if not isinstance(tensor, _Tensor):
                 continue
-            storage, address = _storage(tensor)
+            storage, address = storage_of(tensor)
             count = self._writes.get(storage, (0, 0))[0] + 1
             self._writes[storage] = (count, record.index)
             written = self._new(tensor, record.index, storage, address, count)
@@ -465,22 +388,7 @@ class Tracer(TorchDispatchMode):
         return [record for segment in self.segments for record in segment]
 
 
-_PLAIN = {torch.Tensor, torch.nn.Parameter, torch.nn.Buffer}
 _SCALARS = {int, float, bool, type(None)}
-
-
-def _storage(tensor: torch.Tensor) -> tuple[int, int]:
-    """(identity of the storage, address of the first element); (0, 0) for what has no plain memory (sparse, fake, wrapped)."""
-    if tensor.layout is not torch.strided or tensor.is_quantized or (type(tensor) not in _PLAIN and not _is_plain_subclass(tensor)):
-        return 0, 0
-    try:
-        return tensor.untyped_storage()._cdata, tensor.data_ptr()
-    except (RuntimeError, NotImplementedError):  # no storage behind this tensor
-        return 0, 0
-
-
-def _is_plain_subclass(tensor: torch.Tensor) -> bool:
-    return type(tensor).__torch_dispatch__ is torch.Tensor.__torch_dispatch__
 
 
 def _rng_state(kwargs: Any) -> tuple[Any, torch.Tensor]:
