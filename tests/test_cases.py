@@ -1,6 +1,6 @@
 """The acceptance cases: whole programs as users write them, the buggy ones named at their line, their twins and healthy controls silent.
 
-A fixed sample always runs; `make sweep` runs them all. `KNOWN` holds what is still wrong, and fails as soon as it is not.
+A fixed sample always runs; `make sweep` runs them all. `KNOWN` holds what cannot be relied on, with why.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ CASES = Path(__file__).parent / "cases"
 PAIRS, CONTROLS = 30, 15  # in the sample
 
 KNOWN = {
-    "321_hashed_features/model.py": "integer-overflow: a linear congruential generator is meant to wrap",
     "public/torch_55_graph_attention_bias/model.py": "a parameter made with empty() holds left-over memory, here finite numbers",
 }
 
@@ -67,7 +66,7 @@ def params() -> Iterator:
     for case in every:
         marks = [] if case.path.parent in always else [pytest.mark.sweep]
         if case.name in KNOWN:
-            marks.append(pytest.mark.xfail(reason=KNOWN[case.name], strict=True))
+            marks.append(pytest.mark.xfail(reason=KNOWN[case.name], strict=False))  # depends on what the memory held
         yield pytest.param(case, id=case.name, marks=marks)
 
 

@@ -195,10 +195,19 @@ def _one_follows(neg: Op, chain: tuple[Op, ...]) -> bool:
     return any(op.name == "add" and op.scalars.get("other") == 1 for op in chain)
 
 
+def _never_positive(recording: Recording, value: Value) -> bool:
+    """-|x|, whose exponential cannot overflow."""
+    neg = first(recording, value)
+    inner = first(recording, neg.operands[0]) if neg is not None and neg.name == "neg" else None
+    return inner is not None and inner.name == "abs"
+
+
 def softplus(recording: Recording, log: Op) -> Form | None:
     """log(1 + exp x), log1p(exp x)."""
     if log.name == "log1p":
         inner = _exp_behind(recording, log.operands[0])
+        if inner is not None and _never_positive(recording, inner.op.operands[0]):
+            return None
         return Form("softplus", log, {"exp": inner.op}, argument=inner.op.operands[0]) if inner is not None else None
     plus = first(recording, log.operands[0])
     if plus is None or plus.name not in ("add",) or not (plus.scalars.get("other") == 1 or _ones(plus)):
