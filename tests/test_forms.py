@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch")
 F = torch.nn.functional
 
 from numdebug.observe.torch.observer import TorchObserver  # noqa: E402
+from numdebug.observe.torch.torchrun import TorchRun  # noqa: E402
 from numdebug.probing import probes  # noqa: E402
 
 X = torch.linspace(-3, 3, 20).reshape(4, 5)
@@ -28,7 +29,7 @@ def forms(function, *inputs) -> list[str]:
         observer.returned("result", function(*inputs))
     finally:
         observer.finish()
-    return [fact["form"] for fact in probes()["stable_ops"].measure(observer.run())]
+    return [fact["form"] for fact in probes()["stable_ops"].measure(TorchRun(observer, {}))]
 
 
 def by_hand(x):

@@ -24,7 +24,7 @@ def analyse(watcher: Any, journal: Any, options: dict[str, Any]) -> None:
     watcher = _recorded(watcher, options)
     for name, observer in watcher.observers.items():
         journal.add("observed", observer.observed())
-        run = observer.run()
+        run = watcher.run(name)
         if run is None:
             continue
         evidence = [*probe(run, journal, options), *_numbered(watcher.early.get(name, []), journal)]
@@ -98,11 +98,11 @@ def _variants(repair: Repair) -> list[Repair]:
 def _silent(watcher: Any) -> list[Evidence]:
     """Harm without a NaN that a run still shows."""
     found = [e for early in watcher.early.values() for e in early]
-    for observer in watcher.observers.values():
-        run = observer.run()
+    for name, observer in watcher.observers.items():
+        run = watcher.run(name)
         if run is not None and observer.first_bad is None:
-            for name in ("dtype_range", "swallowed"):
-                found.extend(probes()[name].measure(run))
+            for question in ("dtype_range", "swallowed"):
+                found.extend(probes()[question].measure(run))
     return found
 
 

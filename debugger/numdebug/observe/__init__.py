@@ -26,7 +26,6 @@ class Observer(Protocol):
     def returned(self, name: str, value: Any) -> None: ...
     def loss(self, value: Any) -> None: ...
     def observed(self) -> Observed: ...
-    def run(self) -> Any: ...
 
 
 class Watcher:
@@ -52,8 +51,15 @@ class Watcher:
         """Silent harm triggers nothing: look at set-up and first step while they are at hand."""
         from numdebug.probing import probes
 
-        run = self.observers[name].run()
+        run = self.run(name)
         self.early[name] = [replace(e, id=f"F{n + 1}") for n, e in enumerate(probes()["dtype_range"].measure(run))] if run else []
+
+    def run(self, name: str) -> Any:
+        """What that framework's observer recorded, as a Run; None where it recorded nothing."""
+        from numdebug.observe.torch.torchrun import TorchRun
+
+        observer: Any = self.observers[name]
+        return TorchRun(observer, self.options) if observer.tracer.records() else None
 
     @property
     def saw_forward(self) -> bool:

@@ -100,12 +100,6 @@ class TorchObserver:
             stopped_because=self.stopped_because,
         )
 
-    def run(self) -> Any:
-        """The recorded window as a Run, or None where nothing was recorded."""
-        from numdebug.observe.torch.torchrun import TorchRun
-
-        return TorchRun(self, {}) if self.tracer.records() else None
-
     def expire(self) -> None:
         """The time is up."""
         self.stopped_because = "the time limit was reached"
