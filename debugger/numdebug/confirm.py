@@ -136,7 +136,7 @@ def alternatives(repair: Repair) -> list[Repair]:
     numbers = repair.numbers
     if repair.form == "guard_divisor":
         other = "where" if numbers.get("mode") == "clamp" else "clamp"
-        return [repair, replace(repair, numbers={**numbers, "mode": other})]
+        return [repair, *(replace(repair, numbers={**numbers, "mode": mode}) for mode in (other, "both"))]
     if repair.form == "clamp_argument" and "hi" in numbers and "lo" not in numbers:
         return [repair, *(replace(repair, numbers={**numbers, "hi": numbers["hi"] / part}) for part in (2, 4))]
     if repair.form == "clamp_argument" and numbers.get("lo") == "tiny":

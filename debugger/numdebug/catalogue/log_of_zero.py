@@ -17,9 +17,12 @@ Read on
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from numdebug.catalogue._bug import Bug
 from numdebug.catalogue._limits import smallest_normal
 from numdebug.catalogue._words import reaches, repair_ops
+from numdebug.report.model import Repair
 from numdebug.rules import Found, birth, form, seen
 
 _FROM = {
@@ -81,6 +84,13 @@ for step in range(3):
 """
 
 
+def _repair(hits: Sequence[Found]) -> Repair:
+    low = smallest_normal(hits[0][0]["dtype"])
+    if hits[0][0]["op"] == "div":
+        return repair_ops("guard_divisor", "keep both sides of the quotient above 0", hits, mode="both", eps=low)
+    return repair_ops("clamp_argument", "keep the argument above 0", hits, lo="tiny", lo_value=low)
+
+
 bug = Bug(
     id="log-of-zero",
     title="log of a quantity that can be 0",
@@ -88,15 +98,13 @@ bug = Bug(
     when=birth(op="div", born=("x/0", "0/0"), feeds_log=True)
     | birth(op=("log", "log2", "log10", "log1p", "xlogy"), born=("log of zero", "0/0", "x/0", "0*inf", "overflow"))
     & ~form("log-of-softmax", "log-of-sigmoid", "logsumexp", "log-of-product")
-    & ~birth(zero_from=("epsilon", "cast underflow", "product underflow", "softmax", "sigmoid"))
+    & ~birth(zero_from=("epsilon", "cast underflow", "product underflow", "softmax"))
     & ~birth(zero_dtype="float16", zero_from=("underflow", "exp", "mul", "div"))
     & ~seen("singular-derivative", dropped=True)
     & ~seen("integer-wrap"),
     because=_because,
     fix="keep the argument above 0, or use xlogy for p * log p",
-    repair=lambda hits: repair_ops(
-        "clamp_argument", "keep the argument above 0", hits, lo="tiny", lo_value=smallest_normal(hits[0][0]["dtype"])
-    ),
+    repair=_repair,
     symptoms=("loss becomes NaN", "loss is inf"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from numdebug.observe.torch.forms.registry import called, form, on_argument, part
@@ -84,6 +86,12 @@ def _guard_divisor(replay: Replay, repair: Repair, mark: str) -> dict[int, Rewri
 
     if name in ("mean", "var", "std", "batch_norm", "layer_norm", "nll_loss"):
         raise CannotReplay(f"the division inside {name} has no argument to guard")
+    if repair.numbers.get("mode") == "both" and name == "div":
+
+        def rewrite(replay: Replay, raw: Raw) -> Any:
+            return called(replay, raw, {id(cell): replay.get(cell).clamp(min=eps) for cell in raw.cells()})
+
+        return {target: rewrite}
     return {target: on_argument(change, 0 if name in ("reciprocal", "rsqrt", "pow") else -1)}
 
 
