@@ -40,7 +40,8 @@ def _repair(hits: Sequence[Found]) -> Repair | None:
     forms = several(hits, "naive-form")
     if forms and "square" in forms[0].ops:
         return repair_forms("scaled_norm", "scale by the largest magnitude before squaring", forms[:1])
-    return repair_ops("float32", "compute it in a wider format", hits, back=True)
+    wider = "float32" if hits[0][0]["dtype"] in ("float16", "bfloat16") else "float64"
+    return repair_ops(wider, "scale before squaring, or compute it in a wider format", hits, back=True)
 
 
 BROKEN = """\

@@ -28,6 +28,7 @@ def _correction0(replay: Replay, repair: Repair, mark: str) -> dict[int, Rewrite
     return {target: rewrite}
 
 
+@form("float64")
 @form("float32")
 def _float32(replay: Replay, repair: Repair, mark: str) -> dict[int, Rewrite]:
     """The operation and what follows it, until the numbers fit again, in float32."""
