@@ -244,7 +244,7 @@ class TorchObserver:
         """An optimizer has updated: the parameters are consumed by whatever comes next."""
         if self.tracing:
             with _Quiet(self.tracer):
-                parameters = [p for group in optimizer.param_groups for p in group["params"]]
+                parameters = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
                 with torch.no_grad():
                     norm = quick_norm(parameters)
                 if norm is None or not math.isfinite(norm):
