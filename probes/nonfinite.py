@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from numdebug.births import Birth, Zero, births, dropped_by, reaches_name, without_followers, zero_origin
+from numdebug.births import CONSTANT, Birth, Zero, births, dropped_by, reaches_name, without_followers, zero_origin
 from numdebug.evidence import Evidence, Number
 from numdebug.formats import FORMATS
 from numdebug.graph import STRUCTURAL, downstream
@@ -42,8 +42,7 @@ def measure(run: Run) -> Iterator[Evidence]:
         if group[0].culprit is None and group[0].sinks[0].what == "output":
             continue  # data that a program keeps or prints as it was given
         yield _fact(run, group, alone)
-    for sink in sinks:
-        yield _symptom(run, sink)
+    yield from (_symptom(run, sink) for sink in sinks if run.stats(sink.value).non_finite)
 
 
 def _symptom(run: Run, sink: Sink) -> Evidence:
@@ -96,7 +95,7 @@ def _fact(run: Run, group: list[Birth], alone: bool) -> Evidence:
         "operands": len(culprit.operands),
         "feeds_log": any(u.name in ("log", "log2", "log10") for v in culprit.outputs for u in _users(run, v)),
         "returns": any(_brings_back(op) for op in downstream(run.recording, culprit)),
-        "picked": alone and birth.deliberate,
+        "picked": alone and birth.deliberate and culprit.name in CONSTANT,
     }
     ops = {"culprit": culprit.index}
     sites = {}

@@ -13,7 +13,7 @@ from numdebug.recording import Op, Recording, Sink, Value
 from numdebug.run import Run
 
 # Operations that write a constant: an infinity that one of them makes is the programmer's own.
-_CONSTANT = frozenset({
+CONSTANT = frozenset({
     "full", "full_like", "fill", "masked_fill", "new_full", "constant", "where", "scatter", "index_put", "copy", "constant_pad_nd",
     "index_fill", "triu", "tril",
 })  # fmt: skip
@@ -116,7 +116,7 @@ def _not_meant(run: Run, value: Value) -> bool:
             continue
         seen.add(op.index)
         bad = contributing(run, op)
-        if not bad and op.name not in _CONSTANT and not _infinite_scalar(op):
+        if not bad and op.name not in CONSTANT and not _infinite_scalar(op):
             return True
         todo.extend(bad)
     return False
@@ -130,7 +130,8 @@ def _birth(run: Run, op: Op, value: Value, cause: Value | None, sink: Sink) -> B
     culprit = op
     if op.phase == "backward" and op.forward is not None:
         culprit = run.recording.ops[op.forward]
-    deliberate = cause is None and (op.name in _CONSTANT or _infinite_scalar(op)) and run.stats(value).nan == 0
+    nan_scalar = any(isinstance(v, float) and math.isnan(v) for v in op.scalars.values())
+    deliberate = nan_scalar or cause is None and (op.name in CONSTANT or _infinite_scalar(op)) and run.stats(value).nan == 0
     return Birth(op, value, how(run, op, value, cause), culprit, deliberate, cause, (sink,))
 
 
@@ -330,7 +331,7 @@ def reaches_name(sinks: tuple[Sink, ...]) -> str:
     if losses:
         return "the loss"
     kinds = {"gradient": "the gradient of ", "parameter": "the parameter "}
-    words = [kinds.get(s.what, "") + (s.name or f"a {s.what}") for s in sinks]
+    words = [kinds.get(s.what, "") + (s.name or ("an output" if s.what == "output" else f"a {s.what}")) for s in sinks]
     return words[0] + (f" and {len(words) - 1} more" if len(words) > 1 else "") if words else "nothing"
 
 

@@ -24,6 +24,8 @@ def analyse(watcher: Any, journal: Any, options: dict[str, Any]) -> None:
     watcher = _recorded(watcher, options)
     for name, observer in watcher.observers.items():
         journal.add("observed", observer.observed())
+        if observer.threads:
+            journal.add("note", text="what the program computes in other threads is not observed")
         run = watcher.run(name)
         if run is None:
             continue
@@ -117,9 +119,12 @@ def explain(run: Run, d: Diagnosis, evidence: Sequence[Evidence], folder: Path) 
     summary = d.fix.summary if d.fix is not None else ""
     diff = None
     if d.repair is not None:
-        diff = _written(with_siblings(d.repair, evidence), folder) or _written(d.repair, folder)
+        diff = _written(with_siblings(d.repair, evidence), folder)
         if diff is None and d.confirmed == "yes":
             summary, diff = _second_best(run, d.repair, evidence, folder, summary)
+        diff = diff or _written(d.repair, folder)
+    if d.confirmed == "no":
+        summary, diff = f"{summary} (tried: by itself it does not cure the step)", None
     frames: tuple[Frame, ...] = ()
     head = next((e for e in evidence if e.id in d.evidence and e.op is not None), None)
     if head is not None and head.op is not None and head.op < len(run.recording.ops):

@@ -68,7 +68,7 @@ print(loss.item(), layers[0].weight.grad.norm().item())
 
 bug = Bug(
     id="exploding-gradient",
-    title="values grow from layer to layer until they overflow",
+    title="values that grow from layer to layer until they overflow",
     family="gradient",
     when=birth(
         op=(

@@ -95,7 +95,7 @@ bug = Bug(
     because=_because,
     fix="scale the loss (GradScaler), use bfloat16, or compute the value in float32",
     repair=_repair,
-    symptoms=("accuracy below the published one", "gradient norm exactly 0", "diverges after switching to float16"),
+    symptoms=("loss stuck", "accuracy below the published one", "gradient norm exactly 0", "diverges after switching to float16"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
 )

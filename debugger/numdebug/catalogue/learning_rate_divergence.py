@@ -79,7 +79,7 @@ print(loss.item())
 
 bug = Bug(
     id="learning-rate-divergence",
-    title="the learning rate is too high: the loss grows step by step",
+    title="a learning rate that is too high",
     family="training",
     # Two growing steps and a tenfold loss make it a suspect; the run at a lower rate decides.
     when=seen("loss-history", failed=True, growing_steps=Above(1), growth=Above(10))
@@ -87,7 +87,7 @@ bug = Bug(
     because=_because,
     fix="lower the learning rate",
     repair=_repair,
-    symptoms=("loss becomes NaN", "loss grows"),
+    symptoms=("loss becomes NaN", "loss grows", "loss stuck"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
 )

@@ -27,7 +27,7 @@ from numdebug.rules import Found, seen
 def _because(hit: Found) -> str:
     e = hit[0]
     if e.kind == "nonfinite-birth":
-        return f"{e['non_finite']} of {e['size']} elements were not finite when they were loaded ({e['native']}), {reaches(e)}"
+        return f"{e['non_finite']} of {e['size']} elements were not finite when they were loaded, {reaches(e)}"
     what = f"{e['nan']} NaN" if e["nan"] else f"{e['inf']} inf"
     rows = f" (rows {', '.join(map(str, e['rows'][:3]))})" if e["rows"] else ""
     name = f" in {e['name']}" if e["name"] else " in an array that the step reads"

@@ -59,7 +59,11 @@ def assemble(
         diagnoses = match(evidence)
     notes = list(dict.fromkeys(str(d.get("text", "")) for d in journal.all("note")))
     invented = [str(d.get("text", "")) for d in journal.all("invented")]
+    known = len(diagnoses)
     diagnoses = [kept for d in diagnoses if (kept := _soften(d, invented)) and keep(d.bug)]
+    if known > len(diagnoses):
+        fewer = known - len(diagnoses)
+        notes.append(f"{fewer} finding{'s' if fewer > 1 else ''} left out by --select, --ignore or the configuration")
     diagnoses, suppressed = suppressions.apply(diagnoses)
     observed = observed_of(journal, fate)
     report = Report(
@@ -71,7 +75,7 @@ def assemble(
         probes=[from_plain(ProbeRun, data) for data in journal.all("probe")],
     )
     report.verdict = str(journal.merged("verdict").get("text") or verdict.sentence(report, fate))
-    return report, exit_code(report, fate)
+    return report, exit_code(report, fate, unexplained=not known and verdict.failed(report))
 
 
 def _soften(diagnosis: Diagnosis, invented: list[str]) -> Diagnosis:
@@ -135,15 +139,15 @@ def _last_line(text: str) -> str:
     return lines[-1].strip() if lines else "unknown"
 
 
-def exit_code(report: Report, fate: Fate) -> int:
-    """0 clean, 1 findings, 3 our own error, 4 nothing seen or an unexplained crash, 130 interrupted."""
+def exit_code(report: Report, fate: Fate, unexplained: bool = False) -> int:
+    """0 clean, 1 findings, 3 our own error, 4 nothing seen or an unexplained failure, 130 interrupted."""
     if fate.how == "interrupted":
         return INTERRUPTED
     if any(d.severity == "error" for d in report.diagnoses):
         return FOUND
     if fate.ours:
         return OURS
-    if fate.how in FAILED or not fate.seen:
+    if fate.how in FAILED or not fate.seen or unexplained:
         return NOTHING_SEEN
     return 0
 

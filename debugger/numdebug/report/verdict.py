@@ -40,11 +40,13 @@ def sentence(report: Report, fate: Fate) -> str:
     """What was found, or what was seen without a finding, or why nothing could be seen and what to do."""
     found = [d for d in report.diagnoses if d.severity != "note"]
     if found:
-        return f"{counts(found)}: {headline(found[0])}."
+        return f"{counts(found)}: {headline(found[0], report.program.observed.first_bad_step)}."
     observed = report.program.observed
     name = report.program.path
     if not fate.seen:
         return nothing_seen(name, fate)
+    if failed(report):
+        return unexplained(report)
     text = f"nothing found in {seen(observed)}"
     if fate.ours:
         return f"{text}, but numdebug met an error of its own"
@@ -57,6 +59,27 @@ def sentence(report: Report, fate: Fate) -> str:
     return text
 
 
+def failed(report: Report) -> bool:
+    """A loss, gradient or parameter was not finite, whether or not a finding explains it."""
+    symptoms = [str(e["what"]) for e in report.evidence if e.kind == "symptom"]
+    harmful = not symptoms or any(not what.startswith("output") for what in symptoms)
+    return harmful and report.program.observed.first_bad_step is not None
+
+
+def unexplained(report: Report) -> str:
+    """The numbers went wrong and there is no finding to show: say what is known."""
+    step = report.program.observed.first_bad_step
+    seen_as = [f"the {e['what']} is {_spelled(str(e['value']))}" for e in report.evidence if e.kind == "symptom"]
+    since = f"{seen_as[0] if seen_as else 'a loss or gradient is not finite'} from step {step} on"
+    left_out = [note for note in report.notes if "left out" in note or "ignored" in note]
+    if left_out:
+        return f"{since}; the findings were left out as asked"
+    born = next((e for e in report.evidence if e.kind == "nonfinite-birth" and e.site is not None), None)
+    if born is None or born.site is None:
+        return f"{since}, but that step could not be recorded: seed the program so that a second run repeats it, and allow one"
+    return f"{since}, first made at {born.site.file}:{born.site.line} ({born['op']}: {born['born']}), but no known bug explains it"
+
+
 def counts(found: list[Diagnosis]) -> str:
     """`1 error`, `2 errors and 1 warning`."""
     parts = []
@@ -67,13 +90,14 @@ def counts(found: list[Diagnosis]) -> str:
     return " and ".join(parts)
 
 
-def headline(diagnosis: Diagnosis) -> str:
+def headline(diagnosis: Diagnosis, step: int | None) -> str:
     """Symptom, cause and line of the first diagnosis."""
     site = diagnosis.site
     where = f" ({site.file}:{site.line})" if site else ""
     symptom = next((f"the {c.what} is {_spelled(c.value)}" for c in diagnosis.consequences), "")
-    if symptom and site is not None and site.step is not None and site.step > 0:
-        symptom += f" from step {site.step} on"
+    step = step if step is not None or site is None else site.step
+    if symptom and step:
+        symptom += f" from step {step} on"
     return f"{symptom}, because of {_article(diagnosis.title)}{where}" if symptom else f"{diagnosis.title}{where}"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import threading
 import weakref
 from typing import Any
 
@@ -24,6 +25,7 @@ class Hooks:
         self.observer = observer
         self.tracer = tracer
         self.process = os.getpid()
+        self.thread = threading.get_ident()
         self.scaled: list[weakref.ref[torch.Tensor]] = []
         self._undo: list[Any] = []
         self._replace(torch.autograd, "_engine_run_backward", self._backward)
@@ -43,8 +45,13 @@ class Hooks:
 
     @property
     def elsewhere(self) -> bool:
-        """In a worker process that was forked from the program."""
-        return os.getpid() != self.process
+        """In a worker process that was forked from the program, or in another thread: the tracer sees neither."""
+        if os.getpid() != self.process:
+            return True
+        if threading.get_ident() == self.thread:
+            return False
+        self.observer.threads = True
+        return True
 
     def _replace(self, owner: Any, name: str, make: Any) -> None:
         original = getattr(owner, name)

@@ -16,6 +16,7 @@ import torch
 
 from numdebug.observe import Stop
 from numdebug.observe.frames import Frames
+from numdebug.observe.imports import when_imported
 from numdebug.observe.torch.hooks import Hooks
 from numdebug.observe.torch.records import Cell
 from numdebug.observe.torch.trace import Tracer
@@ -65,6 +66,7 @@ class TorchObserver:
         self.shown: list[Cell] = []  # non-finite tensors that were printed, listed or handed to NumPy
         self.gradients: list[set[int]] = []  # cells of the gradients, last steps
         self.final_gradients = (0, 0)
+        self.threads = False  # other threads use the framework: they are not observed
         self.unfinished = False
         self.ended = False
         torch.default_generator.set_state(_FRESH)
@@ -74,6 +76,7 @@ class TorchObserver:
         self._counted = 0
         self._begin = time.monotonic()
         self.hooks = Hooks(self, self.tracer)
+        when_imported("torch._dynamo.trace_rules", _leave_to_python)
         self.process = os.getpid()
         _WATCHING.add(self)
         self.tracer.attach(True)
@@ -342,6 +345,14 @@ class TorchObserver:
                     self.sinks.append(("output", self.tracer.cell(value), name))
         if self.sinks:
             self.first_bad = self.current.index
+
+
+def _leave_to_python() -> None:
+    """A program that compiles: the compiler must not trace what numdebug itself does."""
+    rules = sys.modules["torch._dynamo.trace_rules"]
+    add = getattr(rules, "add", None)
+    if add is not None:
+        add("numdebug")
 
 
 class _Quiet:
