@@ -70,7 +70,7 @@ def births(run: Run, sink: Sink) -> Iterator[Birth]:
             yield _birth(run, op, value, bad[0], sink)
             todo.extend(bad)
         else:
-            todo.extend(with_nan if here.nan and with_nan else bad)
+            todo.extend([*with_nan, *(v for v in bad if v not in with_nan)])
 
 
 def contributing(run: Run, op: Op) -> list[Value]:

@@ -215,11 +215,26 @@ def _single(text: str) -> bool:
     return True
 
 
+def _joined(source: Source, edits: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    """A dropped statement takes the edits inside it along, but for a line that was put before it."""
+    dropped = [e for e in edits if not e[2] and e[0] < e[1]]
+    joined = list(edits)
+    for drop in dropped:
+        inside = [e for e in edits if e is not drop and drop[0] <= e[0] and e[1] <= drop[1]]
+        if not inside:
+            continue
+        kept = "".join(text for start, end, text in inside if start == end and text.rstrip(" ").endswith("\n"))
+        indent = source.data[drop[0] : min(e[0] for e in inside)].decode("utf-8", "surrogateescape") if kept else ""
+        joined = [e for e in joined if e is not drop and e not in inside]
+        joined.append((drop[0], drop[1], indent + kept.rstrip(" ")))
+    return joined
+
+
 def changed(source: Source, edits: list[tuple[int, int, str]]) -> bytes:
     """The file with its edits; refuses edits that overlap."""
     out: list[bytes] = []
     at = 0
-    for start, end, text in sorted(edits, key=lambda e: (e[0], e[1])):
+    for start, end, text in sorted(_joined(source, edits), key=lambda e: (e[0], e[1])):
         if start < at:
             raise Refused("edits overlap")
         out += [source.data[at:start], text.encode("utf-8")]
