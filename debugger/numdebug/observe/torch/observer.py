@@ -99,7 +99,7 @@ class TorchObserver:
             ops=self.tracer.count,
             steps=max(1, len(self.steps)),
             backward=self.saw_backward,
-            first_bad_step=self.first_bad,
+            first_bad_step=self.first_bad if self.rerun is not None or any(what != "output" for what, _, _ in self.sinks) else None,
             stopped_because=self.stopped_because,
         )
 
