@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from numdebug.graph import STRUCTURAL, carriers, climb
+from numdebug.graph import STRUCTURAL, carriers
 from numdebug.recording import Op, Recording, Sink, Value
 from numdebug.run import Run
 
@@ -333,8 +333,3 @@ def reaches_name(sinks: tuple[Sink, ...]) -> str:
     kinds = {"gradient": "the gradient of ", "parameter": "the parameter "}
     words = [kinds.get(s.what, "") + (s.name or ("an output" if s.what == "output" else f"a {s.what}")) for s in sinks]
     return words[0] + (f" and {len(words) - 1} more" if len(words) > 1 else "") if words else "nothing"
-
-
-def behind(recording: Recording, value: Value) -> Op | None:
-    """The operation that computed `value`, past structural ones."""
-    return next((p.op for p in climb(recording, value)), None)

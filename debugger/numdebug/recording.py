@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -172,8 +172,3 @@ class Recording:
     def depends(self, on: Op, value: Value) -> bool:
         """Whether `value` is computed from an output of `on`."""
         return any(op is on for op in self.upstream(value))
-
-
-def unique(sites: Iterable[Site | None]) -> list[Site]:
-    """Sites in order, each source line once."""
-    return list({s.place: s for s in sites if s is not None}.values())

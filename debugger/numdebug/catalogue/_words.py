@@ -33,11 +33,6 @@ def reaches(e: Evidence) -> str:
     return f"and it reaches {e['reaches']}"
 
 
-def with_kind(hit: Found, kind: str) -> Evidence | None:
-    """The evidence of one kind among those that matched."""
-    return next((e for e in hit if e.kind == kind), None)
-
-
 def several(hits: Sequence[Found], kind: str) -> list[Evidence]:
     """Every evidence of one kind, each once, in order."""
     return list({e.id: e for hit in hits for e in hit if e.kind == kind}.values())

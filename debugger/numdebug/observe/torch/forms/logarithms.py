@@ -132,12 +132,12 @@ def _log_sigmoid(replay: Replay, repair: Repair, mark: str) -> dict[int, Rewrite
     exp = repair.ops.get("exp" + mark)
     sign = -1.0 if repair.numbers.get("sign" + mark) == "-" else 1.0
     sign *= repair.numbers.get("argument_sign" + mark, 1)
-    chain, guards = repair.numbers.get("chain" + mark, []), repair.numbers.get("guards" + mark, [])
+    chain = repair.numbers.get("chain" + mark, [])
 
     def rewrite(replay: Replay, raw: Raw) -> torch.Tensor:
         z = replay.operand(exp if exp is not None else source, 0)
         logs = F.logsigmoid(sign * z)
-        skip = {p for p in chain if canonical(replay.raws[p].func) not in STRUCTURAL} | skippable(replay, chain, guards)
+        skip = {p for p in chain if canonical(replay.raws[p].func) not in STRUCTURAL}  # 1 - p, guards, signs: all in the sigmoid's log
         return through(replay, chain, logs, source, skip)
 
     return {target: rewrite}
