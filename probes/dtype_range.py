@@ -17,6 +17,8 @@ from numdebug.recording import Op
 from numdebug.run import CannotAsk, Run
 
 QUESTION = "Which values sit at the edge of their number format?"
+SILENT = True  # harm without a NaN: asked again of a run with the repair in its source
+EARLY = True  # asked of the first step too, while set-up and data are at hand
 
 _LIMITS = {"uint8": (0, 255), "int8": (-128, 127), "int16": (-(2**15), 2**15 - 1), "int32": (-(2**31), 2**31 - 1)}
 _EXACT = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "neg": np.negative, "square": np.square, "abs": np.abs}

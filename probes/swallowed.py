@@ -19,6 +19,7 @@ from numdebug.recording import Op
 from numdebug.run import CannotAsk, Run
 
 QUESTION = "Which overflow disappears again, leaving a plausible wrong number?"
+SILENT = True  # harm without a NaN: asked again of a run with the repair in its source
 
 _GROWS = frozenset({"pow", "square", "mul", "matmul", "sum", "mean", "norm", "addcmul"})
 _SHRINKS = frozenset({"div", "rsqrt", "reciprocal"})

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
-from numdebug.evidence import Evidence
+from numdebug.evidence import FAILURE, Evidence
 from numdebug.report.model import Diagnosis, Repair
 from numdebug.run import CannotAsk, Replayed, Run
 from numdebug.siblings import every_call, with_siblings
@@ -19,8 +19,6 @@ from numdebug.siblings import every_call, with_siblings
 Try = Callable[[Repair], "Trial | None"]
 MOST = 12  # suspects tried one by one; beyond it the failing step is not worth more of the user's time
 SUSPICIONS = frozenset({"learning-rate-divergence"})  # where nothing failed, only a run at a lower rate makes this a finding
-# Harm without a NaN: the symptom is the fact itself, and it must be gone from a run with the repair in the source.
-SILENT = frozenset({"integer-wrap", "flushed-gradients", "swallowed-overflow"})
 
 
 @dataclass(frozen=True)
@@ -48,8 +46,8 @@ class Trial:
 
 def confirm(run: Run, diagnoses: Sequence[Diagnosis], evidence: Sequence[Evidence], trial: Try | None) -> list[Diagnosis]:
     """The same diagnoses with `confirmed` and why."""
-    kinds = {e.id: e.kind for e in evidence}
-    silent = [d for d in diagnoses if any(kinds.get(name) in SILENT for name in d.evidence)]
+    harmful = {e.id for e in evidence if e.kind not in FAILURE}
+    silent = [d for d in diagnoses if d.evidence and d.evidence[0] in harmful]
     loud = [d for d in diagnoses if d not in silent]
     done = [*_loud(run, loud, evidence, trial), *(_in_program(d, trial, False) for d in silent)]
     return sorted(done, key=lambda d: [o.bug == d.bug and o.site == d.site for o in diagnoses].index(True))
@@ -200,5 +198,5 @@ def as_trial(watcher: Any, change: str, repair: Repair, silent: Iterable[Evidenc
     steps = [s for o in observers for s in o.steps]
     losses = [s.loss for s in steps if s.loss is not None]
     finite = bool(steps or watcher.ops) and all(o.first_bad is None for o in observers)
-    seen = frozenset((e.kind, e.site.line) for e in silent if e.kind in SILENT and e.site is not None)
+    seen = frozenset((e.kind, e.site.line) for e in silent if e.kind not in FAILURE and e.site is not None)
     return Trial(finite, len(steps), losses[0] if losses else None, median(losses[-10:]) if losses else None, change, repair, seen)

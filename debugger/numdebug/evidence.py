@@ -7,6 +7,10 @@ from typing import Any
 
 from numdebug.recording import Site
 
+# Kinds of fact about a run that failed (a NaN or inf reached the user, or the loss blew up). Every other kind is harm without a NaN:
+# the fact is itself the symptom, and stands for its own diagnosis.
+FAILURE = frozenset({"nonfinite-birth", "non-finite-input", "singular-derivative", "loss-history", "naive-form", "symptom"})
+
 
 @dataclass(frozen=True)
 class Number:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from numdebug.catalogue import Bug, bugs
-from numdebug.evidence import Evidence
+from numdebug.evidence import FAILURE, Evidence
 from numdebug.report.model import Consequence, Diagnosis, Fix, RuledOut
 from numdebug.rules import Found
 
@@ -84,8 +84,7 @@ def _rank(d: Diagnosis) -> tuple[int, int]:
 def _symptom(d: Diagnosis, evidence: Sequence[Evidence]) -> str:
     """Failures of the same step share one root; what harms silently stands by itself."""
     kinds = {e.kind for e in evidence if e.id in d.evidence}
-    loud = {"nonfinite-birth", "non-finite-input", "singular-derivative", "loss-history", "naive-form"}
-    return "failure" if kinds & loud or not kinds else d.bug
+    return "failure" if kinds & FAILURE or not kinds else d.bug
 
 
 def _against(d: Diagnosis, root: Diagnosis) -> str:

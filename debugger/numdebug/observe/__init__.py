@@ -52,7 +52,8 @@ class Watcher:
         from numdebug.probing import probes
 
         run = self.run(name)
-        self.early[name] = [replace(e, id=f"F{n + 1}") for n, e in enumerate(probes()["dtype_range"].measure(run))] if run else []
+        early = [probe for probe in probes().values() if getattr(probe, "EARLY", False)] if run else []
+        self.early[name] = [replace(e, id=f"F{n + 1}") for n, e in enumerate(e for probe in early for e in probe.measure(run))]
 
     def run(self, name: str) -> Any:
         """What that framework's observer recorded, as a Run; None where it recorded nothing."""

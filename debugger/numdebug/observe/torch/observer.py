@@ -268,7 +268,7 @@ class TorchObserver:
                 self.after_first_step()
         self.current = Step(number)
         self.tracer.before_forward = None
-        if self.tracing or any(self.tracer.segments):
+        if self.tracing:  # when tracing ends, the last traced steps stay: they are the middle of a long run
             self.tracer.boundary()
         self.tracer.step = number
         if self.tracing or time.monotonic() - self._journalled >= PAUSE:
