@@ -49,7 +49,8 @@ def confirm(run: Run, diagnoses: Sequence[Diagnosis], evidence: Sequence[Evidenc
     harmful = {e.id for e in evidence if e.kind not in FAILURE}
     silent = [d for d in diagnoses if d.evidence and d.evidence[0] in harmful]
     loud = [d for d in diagnoses if d not in silent]
-    done = [*_loud(run, loud, evidence, trial), *(_in_program(d, trial, False) for d in silent)]
+    proofs = {e.id: str(e["proof"]) for e in evidence if e["proof"]}
+    done = [*_loud(run, loud, evidence, trial), *(_proven(d, proofs) or _in_program(d, trial, False) for d in silent)]
     return sorted(done, key=lambda d: [o.bug == d.bug and o.site == d.site for o in diagnoses].index(True))
 
 
@@ -70,6 +71,12 @@ def _loud(run: Run, diagnoses: Sequence[Diagnosis], evidence: Sequence[Evidence]
     if not any(d.confirmed == "yes" for d in tried):
         tried = [_with_trial(d, trial, failed) for d in tried]
     return tried
+
+
+def _proven(d: Diagnosis, proofs: dict[str, str]) -> Diagnosis | None:
+    """A fact that was measured together with its own control needs no second run."""
+    proof = next((proofs[e] for e in d.evidence if e in proofs), None)
+    return None if proof is None else replace(d, confirmed="yes", confirmed_why=proof)
 
 
 def _in_program(d: Diagnosis, trial: Try | None, failed: bool) -> Diagnosis:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from numdebug.recording import Frame, Op, Recording, Stats, Value
+from numdebug.recording import Frame, Op, Recording, Site, Stats, Value
 from numdebug.report.model import Repair
 
 
@@ -23,6 +23,39 @@ class Replayed:
     same: bool
     agreement: str = ""  # how the repaired operations compare, in float64, with what they replace where that is finite
     disagreement: str | None = None  # the repair computes something else
+
+
+@dataclass(frozen=True)
+class HandWritten:
+    """One differentiated argument of a hand-written derivative, compared with differences in float64.
+
+    `verdict`: right, wrong, surrogate (not meant as the derivative of its forward), undecided (`why` says so). Of a wrong one, `why` is
+    the kind of mistake: factor, sign, part (of the elements), term, zero, nothing (returned). `factor`: what the gradient has to be
+    multiplied by. `change` is one change of one operation that makes it right, `expression` where. `proof`: what besides the
+    differences shows it.
+    """
+
+    function: str
+    argument: str
+    op: int
+    site: Site | None
+    call: Site | None
+    verdict: str
+    why: str
+    error: float = 0.0  # |a - n| / max(|a|, |n|, 1e-8)
+    analytic: float = 0.0
+    numeric: float = 0.0
+    uncertainty: float = 0.0
+    word: str = ""
+    size: int = 0
+    factor: float | None = None
+    share: float = 1.0  # of the elements looked at one by one that are wrong
+    sweep: tuple[tuple[float, float], ...] = ()  # (h, derivative by differences)
+    proof: str = ""
+    change: str = ""
+    change_kind: str = ""
+    change_factor: str = ""
+    expression: Site | None = None
 
 
 class Run(Protocol):
@@ -53,6 +86,10 @@ class Run(Protocol):
 
     def exact(self, value: Value) -> np.ndarray | None:
         """The same operations in float64, up to `value`."""
+        ...
+
+    def functions(self) -> list[HandWritten]:
+        """Every hand-written derivative of the recorded steps, argument by argument, compared with differences."""
         ...
 
     def flushed(self) -> dict[str, tuple[int, int, float]]:

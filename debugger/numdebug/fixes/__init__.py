@@ -13,6 +13,7 @@ from numdebug.fixes import (  # noqa: F401  (each adds its writers to FORMS)
     arguments,
     branches,
     data,
+    derivatives,
     exponentials,
     log_of_sigmoid,
     log_of_softmax,

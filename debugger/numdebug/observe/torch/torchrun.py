@@ -9,13 +9,14 @@ import torch
 
 from numdebug.observe.torch.convert import Converter
 from numdebug.observe.torch.forms import rewrites_for
+from numdebug.observe.torch.gradients import functions
 from numdebug.observe.torch.observer import TorchObserver
 from numdebug.observe.torch.records import Cell
 from numdebug.observe.torch.replay import CannotReplay, Outcome, Replay
 from numdebug.observe.torch.stats import array, stats
 from numdebug.recording import Frame, Op, Stats, Value
 from numdebug.report.model import Repair
-from numdebug.run import CannotAsk, Replayed
+from numdebug.run import CannotAsk, HandWritten, Replayed
 
 # Forms that must compute what they replace; the others change the argument on purpose (a clamp, an epsilon, a mask).
 EXACT = frozenset({"log_softmax", "softmax", "logsumexp", "softplus", "log_sigmoid", "scaled_norm", "log_space_product"})
@@ -38,6 +39,7 @@ class TorchRun:
         self.asked = 0  # steps run again
         self._stats: dict[int, Stats] = {}
         self._control: Replayed | None = None
+        self._functions: list[HandWritten] | None = None
 
     def stats(self, value: Value) -> Stats:
         """See Run."""
@@ -130,6 +132,12 @@ class TorchRun:
             return array(replay.run().results[0])
         except CannotReplay as why:
             raise CannotAsk(str(why)) from why
+
+    def functions(self) -> list[HandWritten]:
+        """See Run."""
+        if self._functions is None:
+            self._functions = functions(self.converter)
+        return self._functions
 
     def flushed(self) -> dict[str, tuple[int, int, float]]:
         """See Run."""
