@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from numdebug.recording import Frame, Op, Recording, Site, Stats, Value
+from numdebug.recording import Frame, Op, Recording, Sink, Site, Stats, Value
 from numdebug.report.model import Repair
 
 
@@ -58,6 +58,21 @@ class HandWritten:
     expression: Site | None = None
 
 
+class Error:
+    """One value against its float64 counterpart. `lost`: elements whose digits are gone; the rest speaks of the worst element.
+
+    `norm` is Euclidean, of the whole array. `inherent`: what half an ulp on every input does to that element.
+    """
+
+    size: int
+    lost: int
+    worst: float  # relative error
+    recorded: float
+    exact: float
+    norm: float
+    inherent: float | None = None
+
+
 class Run(Protocol):
     """One observed run. Raises `CannotAsk` where the recording does not suffice."""
 
@@ -94,6 +109,30 @@ class Run(Protocol):
 
     def flushed(self) -> dict[str, tuple[int, int, float]]:
         """By parameter: gradient entries, entries that are zero only because of a low-precision format, largest |g| lost."""
+        ...
+
+    def consumed(self) -> list[Sink]:
+        """What the program takes out of the framework and a recorded operation computed: losses, numbers read or printed, arrays under a name."""
+        ...
+
+    def losses(self) -> list[Value]:
+        """What the last backward pass differentiated."""
+        ...
+
+    def shadow(self, harm: float) -> dict[int, Error]:
+        """By id of the values that the program consumes: their error, computed once; `lost` counts relative errors above `harm`."""
+        ...
+
+    def gradient_error(self) -> float:
+        """Relative error of all gradients together (Euclidean) against float64."""
+        ...
+
+    def trace_errors(self, value: Value, harm: float, beyond: float) -> dict[int, Error]:
+        """Everything that `value` is computed from. An element counts as lost if its error is also `beyond` times what its inputs' rounding explains."""
+        ...
+
+    def kept_wide(self, ops: frozenset[int], value: Value, harm: float) -> Error:
+        """The error of `value` when these operations alone are computed in float64."""
         ...
 
 

@@ -8,6 +8,7 @@ import os
 import sys
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,8 @@ class TorchObserver:
         self.optimizers: list[Any] = []
         self.made_at: list[Any] = []  # where optimizers were constructed
         self.after_first_step: Callable[[], None] | None = None
-        self.shown: list[Cell] = []  # non-finite tensors that were printed, listed or handed to NumPy
+        self.read: deque[Cell] = deque(maxlen=200)  # tensors that were printed, listed or handed to NumPy
+        self.shown: list[Cell] = []  # those that were not finite
         self.gradients: list[set[int]] = []  # cells of the gradients, last steps
         self.final_gradients = (0, 0)
         self.threads = False  # other threads use the framework: they are not observed
@@ -326,10 +328,11 @@ class TorchObserver:
 
     def consumed(self, tensor: torch.Tensor) -> None:
         """A tensor's numbers leave PyTorch."""
-        if self.tracing and not self.tracer.quiet and len(self.shown) < 100 and self.tracer.region is None:
+        if self.tracing and not self.tracer.quiet and self.tracer.region is None and tensor.layout is torch.strided:
             with _Quiet(self.tracer):
-                if tensor.layout is torch.strided and tensor.device.type == "cpu" and not all_finite(tensor):
-                    self.shown.append(self.tracer.cell(tensor))
+                self.read.append(self.tracer.cell(tensor))
+                if len(self.shown) < 100 and tensor.device.type == "cpu" and not all_finite(tensor):
+                    self.shown.append(self.read[-1])
 
     def _left_behind(self) -> None:
         """Numbers that the program read off or printed, and in a program without a loss the arrays that it keeps."""

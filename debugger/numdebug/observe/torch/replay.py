@@ -110,7 +110,7 @@ class Replay:
 
     def call(self, raw: Raw, swap: dict[int, torch.Tensor] | None = None) -> Any:
         """The recorded operation on this replay's operands; `swap` replaces operands by id of their Cell."""
-        args, kwargs = self._thaw(raw.args, swap or {}), self._thaw(raw.kwargs, swap or {})
+        args, kwargs = self.thaw(raw.args, swap or {}), self.thaw(raw.kwargs, swap or {})
         if not hasattr(raw.func, "_schema"):
             return raw.func.apply(*args, **kwargs)
         name = raw.func._schema.name.rpartition("::")[2]
@@ -125,15 +125,16 @@ class Replay:
                 kwargs = {**kwargs, "dtype": torch.float64}
         return raw.func(*args, **kwargs)
 
-    def _thaw(self, tree: Any, swap: dict[int, torch.Tensor]) -> Any:
+    def thaw(self, tree: Any, swap: dict[int, torch.Tensor]) -> Any:
+        """Recorded arguments with tensors of this replay in place of Cells."""
         if isinstance(tree, Cell):
             return swap.get(id(tree)) if id(tree) in swap else self.get(tree)
         if type(tree) is tuple:
-            return tuple(self._thaw(item, swap) for item in tree)
+            return tuple(self.thaw(item, swap) for item in tree)
         if type(tree) is list:
-            return [self._thaw(item, swap) for item in tree]
+            return [self.thaw(item, swap) for item in tree]
         if type(tree) is dict:
-            return {key: self._thaw(item, swap) for key, item in tree.items()}
+            return {key: self.thaw(item, swap) for key, item in tree.items()}
         return tree
 
     def _leaf(self, cell: Cell) -> torch.Tensor:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -11,12 +13,13 @@ from numdebug.observe.torch.convert import Converter
 from numdebug.observe.torch.forms import rewrites_for
 from numdebug.observe.torch.gradients import functions
 from numdebug.observe.torch.observer import TorchObserver
+from numdebug.observe.torch.precision import Precision
 from numdebug.observe.torch.records import Cell
 from numdebug.observe.torch.replay import CannotReplay, Outcome, Replay
 from numdebug.observe.torch.stats import array, stats
-from numdebug.recording import Frame, Op, Stats, Value
+from numdebug.recording import Frame, Op, Sink, Stats, Value
 from numdebug.report.model import Repair
-from numdebug.run import CannotAsk, HandWritten, Replayed
+from numdebug.run import CannotAsk, Error, HandWritten, Replayed
 
 # Forms that must compute what they replace; the others change the argument on purpose (a clamp, an epsilon, a mask).
 EXACT = frozenset({"log_softmax", "softmax", "logsumexp", "softplus", "log_sigmoid", "scaled_norm", "log_space_product"})
@@ -26,6 +29,8 @@ LOGS = frozenset({"log_softmax", "log_sigmoid"})
 DEPTH = 18.0
 # Far above what rounding in float64 leaves (1e-8 at that depth), and far below what a wrong formula is off by.
 APART = 1e-4
+
+T = TypeVar("T")
 
 
 class TorchRun:
@@ -138,6 +143,42 @@ class TorchRun:
         if self._functions is None:
             self._functions = functions(self.converter)
         return self._functions
+
+    def consumed(self) -> list[Sink]:
+        """See Run."""
+        named = {id(cell): name for cell, name in self._precision.named}
+        values = [(self.converter.value(cell), named.get(id(cell))) for cell in self._precision.consumed]
+        return [Sink("output", value, name or value.name) for value, name in values]
+
+    def losses(self) -> list[Value]:
+        """See Run."""
+        return [self.converter.value(cell) for cell in self.observer.losses]
+
+    @cached_property
+    def _precision(self) -> Precision:
+        return Precision(self.observer, self.converter)
+
+    def shadow(self, harm: float) -> dict[int, Error]:
+        """See Run."""
+        return self._asked(lambda: self._precision.screen(harm))
+
+    def gradient_error(self) -> float:
+        """See Run."""
+        return self._asked(self._precision.gradient_error)
+
+    def trace_errors(self, value: Value, harm: float, beyond: float) -> dict[int, Error]:
+        """See Run."""
+        return self._asked(lambda: self._precision.trace(self.converter.cells[value.id], harm, beyond))
+
+    def kept_wide(self, ops: frozenset[int], value: Value, harm: float) -> Error:
+        """See Run."""
+        return self._asked(lambda: self._precision.kept_wide(ops, self.converter.cells[value.id], harm))
+
+    def _asked(self, question: Callable[[], T]) -> T:
+        try:
+            return question()
+        except CannotReplay as why:
+            raise CannotAsk(str(why)) from why
 
     def flushed(self) -> dict[str, tuple[int, int, float]]:
         """See Run."""

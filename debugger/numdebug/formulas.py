@@ -1,0 +1,118 @@
+"""What a lossy operation computes: which of the known formulas it ends, and which operations belong to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from numdebug.graph import climb, first, same_source
+from numdebug.recording import Op, Recording, Value
+
+SOLVERS = frozenset({
+    "solve", "inverse", "cholesky", "linalg_lu_factor_ex", "linalg_lu_solve", "linalg_lu", "linalg_lstsq", "lstsq", "linalg_solve_triangular",
+    "triangular_solve", "cholesky_solve", "cholesky_inverse", "det", "slogdet", "linalg_ldl_solve", "linalg_pinv", "linalg_qr", "svd", "eigh",
+})  # fmt: skip
+_LOGS = frozenset({"log", "log2", "log10"})
+_AVERAGES = frozenset({"mean", "sum", "div", "mul", "cumsum", "add", "matmul", "sub", "lerp"})
+
+
+@dataclass(frozen=True)
+class Formula:
+    """`name` is the word that rules test; `roles` the operations that a repair has to find, `ops` all of them."""
+
+    name: str
+    ops: tuple[Op, ...] = ()
+    roles: dict[str, Op] = field(default_factory=dict)
+
+
+def formula(recording: Recording, op: Op) -> Formula:
+    """The formula that ends in `op`: variance, log1p, expm1, one-minus-cos, distances, solve, running-sum, or difference."""
+    if op.name in SOLVERS:
+        return Formula("solve", (op,))
+    if op.name == "cdist":
+        return Formula("distances", (op,))
+    if op.name in _LOGS:
+        inner = first(recording, op.operands[0])
+        if inner is not None and inner.name in ("add", "sub", "rsub") and _is_one(recording, inner):
+            return Formula("log1p", (op, inner), {"inner": inner})
+        return Formula("log", (op,))
+    if op.name in ("sub", "rsub", "add"):
+        return _difference(recording, op)
+    return Formula(op.name, (op,))
+
+
+def _difference(recording: Recording, op: Op) -> Formula:
+    parts = [first(recording, v) for v in op.operands]
+    if len(op.operands) == 1 and op.scalars.get("other") in (1, 1.0, -1, -1.0) or _is_one(recording, op):
+        inner = next((p for p in parts if p is not None), None)
+        if inner is not None and inner.name == "exp" and op.name == "sub":
+            return Formula("expm1", (op, inner), {"inner": inner})
+        if inner is not None and inner.name == "cos":
+            return Formula("one-minus-cos", (op, inner), {"inner": inner})
+    if op.name == "sub" and len(op.operands) == 2:
+        square = parts[1]
+        if square is not None and (root := squared(recording, square)) is not None and _averages_a_square(recording, op.operands[0], root):
+            return Formula("variance", (op, square))
+    if _running(recording, op):
+        return Formula("running-sum", (op,))
+    return Formula("difference", (op, *(p for p in parts if p is not None)))
+
+
+def squared(recording: Recording, op: Op) -> Value | None:
+    """What an operation squares: m * m, m ** 2, square(m)."""
+    if op.name == "square" or (op.name == "pow" and op.scalars.get("exponent") in (2, 2.0)):
+        return op.operands[0]
+    if op.name == "mul" and len(op.operands) == 2 and same_source(recording, op.operands[0], op.operands[1]):
+        return op.operands[0]
+    return None
+
+
+def _averages_a_square(recording: Recording, value: Value, mean: Value) -> bool:
+    """Whether `value` averages squares of something of which `mean` is an average."""
+    squares = [root for p in _through(recording, value) if (root := squared(recording, p)) is not None]
+    sources = {id(v) for r in squares for v in _behind(recording, r)}
+    return any(id(v) in sources for v in _behind(recording, mean))
+
+
+def _through(recording: Recording, value: Value) -> list[Op]:
+    """Operations above `value`, past averages."""
+    return [p.op for p in climb(recording, value, _AVERAGES)]
+
+
+def _behind(recording: Recording, value: Value) -> Iterator[Value]:
+    """The values that an average is taken of, and those above them."""
+    seen: set[int] = set()
+    todo = [value]
+    while todo:
+        current = todo.pop()
+        if current.id in seen:
+            continue
+        seen.add(current.id)
+        yield current
+        op = recording.producer(current)
+        if op is not None:
+            todo.extend(op.operands)
+
+
+def _is_one(recording: Recording, op: Op) -> bool:
+    """One operand is the number 1."""
+    return op.scalars.get("other") in (1, 1.0) or op.scalars.get("self") in (1, 1.0)
+
+
+def _running(recording: Recording, op: Op) -> bool:
+    """The same line added to the same sum before."""
+    above = first(recording, op.operands[0]) if op.operands else None
+    return above is not None and op.site is not None and above.site is not None and above.name == op.name and above.site.span == op.site.span
+
+
+def region(recording: Recording, op: Op) -> Iterator[list[Op]]:
+    """The operation and, ring by ring, what its operands come from: candidates for a wider format."""
+    inside = [op]
+    edge = [op]
+    yield list(inside)
+    while edge:
+        ring = {id(o): o for e in edge for v in e.operands if (o := recording.producer(v)) is not None and o.phase == op.phase}
+        edge = [o for key, o in ring.items() if o not in inside]
+        if edge:
+            inside.extend(edge)
+            yield sorted(inside, key=lambda o: o.index)

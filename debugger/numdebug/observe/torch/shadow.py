@@ -1,0 +1,106 @@
+"""The recorded step in float64 beside what the program computed: where digits were lost, and whether its inputs' rounding explains it.
+
+Every operation runs in float64 on float64 operands, all the way from data and parameters. Decisions stay those of the program: what is
+not floating point, the result of a rounding, a ReLU's mask and random numbers are as recorded, or one flipped branch would look like
+an error of 100 %.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+
+from numdebug.observe.torch.convert import Converter
+from numdebug.observe.torch.names import canonical
+from numdebug.observe.torch.records import Cell, Raw
+from numdebug.observe.torch.replay import Outcome, Replay
+
+# Results that are decisions, or come from outside: taken as recorded.
+_DECIDED = frozenset({"round", "floor", "ceil", "trunc", "sign", "sgn", "heaviside", "floor_divide", "empty", "bernoulli"})
+_EXACT_CONSTANTS = frozenset({"full", "full_like", "ones", "ones_like", "zeros", "zeros_like", "eye", "new_full", "new_zeros", "new_ones"})
+_LOW = (torch.float32, torch.float16, torch.bfloat16)
+
+
+class Shadow(Replay):
+    """One float64 pass. `errors`: by position of the operation, for its results; `noise`: inputs moved by half an ulp at random."""
+
+    def __init__(self, converter: Converter, roots: list[Cell], losses: list[Cell], noise: int | None = None) -> None:
+        super().__init__(converter, [*roots, *losses], backward=bool(losses))
+        self.wide = True
+        self.losses = losses
+        self.generator = None if noise is None else torch.Generator().manual_seed(noise)
+        self.kept: dict[int, torch.Tensor] = {}  # float64 results of the cells asked for, by id
+        self.keep: set[int] = set()
+        self._random = {r.region.index for r in self.raws if r.region is not None and r.rng is not None}  # functions that draw numbers
+        self.unsure = False  # an operation could not run in float64: its recorded result went on as if exact
+
+    def call(self, raw: Raw, swap: dict[int, torch.Tensor] | None = None) -> object:
+        """The operation in float64; what it decided stays decided."""
+        name = canonical(raw.func)
+        if name in _DECIDED or raw.index in self._random or (raw.written and not _floats(raw.written)):
+            return self._recorded(raw)
+        try:
+            result = super().call(raw, swap)
+        except (RuntimeError, TypeError, ValueError, NotImplementedError):
+            self.unsure = True
+            return self._recorded(raw)
+        if name == "relu" and raw.outs and raw.outs[0] is not None and raw.outs[0].tensor is not None and isinstance(result, torch.Tensor):
+            return torch.where(raw.outs[0].tensor != 0, self.get(next(raw.cells())), 0.0) if not raw.written else result
+        if name == "cast" and self.generator is not None and isinstance(result, torch.Tensor) and result.is_floating_point():
+            source = next(raw.cells())
+            target = raw.outs[0].tensor if raw.outs and raw.outs[0] is not None else None
+            if target is not None and source.tensor is not None and target.dtype.itemsize < source.tensor.dtype.itemsize:
+                return self._moved(result, target.dtype)
+        return result
+
+    def _recorded(self, raw: Raw) -> object:
+        outs = [None if c is None or c.tensor is None else _wide(c.tensor) for c in raw.outs]
+        return outs if len(outs) != 1 else outs[0]
+
+    def _bind(self, raw: Raw, result: object) -> None:
+        several = list(result) if isinstance(result, (tuple, list)) else [result]
+        if len(raw.outs) == len(several) and not raw.written:
+            several = [
+                c.tensor if c is not None and c.tensor is not None and isinstance(t, torch.Tensor) and not _is_float(t) else t
+                for c, t in zip(raw.outs, several, strict=True)
+            ]
+        super()._bind(raw, several)
+        for cell in raw.results():
+            if id(cell) in self.keep:
+                self.kept[id(cell)] = self.get(cell).detach().clone()
+
+    def _leaf(self, cell: Cell) -> torch.Tensor:
+        held = super()._leaf(cell)
+        if self.generator is None or cell.tensor is None or cell.tensor.dtype not in _LOW:
+            return held
+        if held.numel() == 1 and held.item().is_integer():
+            return held  # 1.0, 2.0: a number of the formula
+        moved = self._moved(held.detach(), cell.tensor.dtype)
+        if held.requires_grad:
+            moved.requires_grad_(True)
+            self.leaves[id(cell)] = (cell, moved)
+        return moved
+
+    def _moved(self, tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """By up to half an ulp of the program's format, each element by itself."""
+        step = torch.rand(tensor.shape, generator=self.generator, dtype=torch.float64).sub_(0.5)
+        return tensor * (1 + step * torch.finfo(dtype).eps)
+
+    def _outcome(self) -> Outcome:
+        outcome = Outcome(None, True)
+        if self.losses:
+            self._differentiate([self.get(cell) for cell in self.losses], outcome)
+        return outcome
+
+
+def _is_float(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def _floats(cells: Iterable[Cell]) -> bool:
+    return all(c.tensor is None or _is_float(c.tensor) for c in cells)
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().to(torch.float64) if tensor.is_floating_point() else tensor.detach().clone()

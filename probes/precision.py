@@ -1,0 +1,141 @@
+"""Where did the digits go?
+
+Measures  every value that the program consumes (losses, printed numbers, arrays that its names hold) against the same computation in
+          float64; where one is wrong, its slice once more with every input moved by up to half an ulp, which tells an unstable formula
+          from a question that has no better answer in this format; then which region, kept in float64, cures it.
+Costs     one pass in float64 over the last recorded steps; four more over the slice of a wrong value, and one for each region tried.
+Misses    steps that were not kept; errors that the program's own branches, roundings and random numbers depend on; what is wrong by
+          less than a tenth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from numdebug.evidence import Evidence, Number
+from numdebug.formats import FORMATS
+from numdebug.formulas import formula, region
+from numdebug.recording import Op, Sink, Value
+from numdebug.run import CannotAsk, Error, Run
+
+QUESTION = "Where did the digits go?"
+
+# Not one decimal digit of the answer is right: whatever it is used for, this is no longer rounding.
+HARM = 0.1
+# In a backward-stable algorithm the error is what its own roundings, each like half an ulp on an operand, explain. A sum of n terms
+# collects n of them at worst and sqrt(n) as a rule; a hundred stand for the ten thousand operations of a long chain.
+BEYOND = 100.0
+MOST = 8  # wrong values traced in one run: they share their cause
+
+
+def measure(run: Run) -> Iterator[Evidence]:
+    """One fact for each operation at which digits of a consumed value were lost."""
+    if run.recording.sinks:
+        return
+    try:
+        screened = run.shadow(HARM)
+    except CannotAsk:
+        return
+    seen: set[object] = set()
+    for sink in [s for s in run.consumed() if s.value.id in screened and harmed(screened[s.value.id])][-MOST:]:
+        try:
+            errors = run.trace_errors(sink.value, HARM, BEYOND)
+        except CannotAsk:
+            continue
+        for op in culprits(run, sink.value, errors):
+            where = op.site.place if op.site is not None else op.index
+            if where in seen:
+                continue
+            seen.add(where)
+            found = _fact(run, sink, op, errors)
+            if found is not None:
+                yield found
+
+
+def harmed(error: Error) -> bool:
+    """The array as a whole is wrong, or half of its elements are."""
+    return error.lost > 0 and (error.norm > HARM or 2 * error.lost >= error.size)
+
+
+def culprits(run: Run, value: Value, errors: dict[int, Error]) -> list[Op]:
+    """Up from a wrong value through wrong operands, to the operations that made it out of right ones."""
+    found: list[Op] = []
+    todo, seen = [value], {value.id}
+    while todo:
+        current = todo.pop(0)
+        if current.id not in errors or not harmed(errors[current.id]):
+            continue
+        op = run.recording.producer(current)
+        if op is None:
+            continue
+        wrong = [v for v in op.operands if v.id in errors and harmed(errors[v.id])]
+        if not wrong and op not in found:
+            found.append(op)
+        for v in wrong:
+            if v.id not in seen:
+                seen.add(v.id)
+                todo.append(v)
+    return sorted(found, key=lambda op: op.index)
+
+
+def _fact(run: Run, sink: Sink, op: Op, errors: dict[int, Error]) -> Evidence | None:
+    if op.site is None or not op.outputs or op.outputs[0].id not in errors or op.outputs[0].dtype not in FORMATS:
+        return None
+    if _only_the_loss(run, op):
+        return None
+    here = errors[op.outputs[0].id]
+    kind = formula(run.recording, op)
+    numbers = {
+        "lost": Number(here.lost, "elements"),
+        "size": Number(here.size, "elements"),
+        "recorded": Number(here.recorded),
+        "exact": Number(here.exact),
+        "relative_error": Number(here.worst),
+        "explained": Number((here.inherent or 0.0) / abs(here.exact) if here.exact else 0.0, "relative, by half an ulp on every input"),
+        "largest_operand": Number(max([abs(run.stats(v).highest or 0.0) for v in op.operands] or [0.0])),
+    }
+    facts = {
+        "op": op.name,
+        "native": op.native,
+        "form": kind.name,
+        "dtype": op.outputs[0].dtype,
+        "phase": op.phase,
+        "step": op.step,
+        "members": sorted({op.index, *(o.index for o in kind.ops)}),
+        "reaches": sink.name or "a number that the program reads",
+        **_proof(run, sink, op),
+    }
+    sites = {"target": op.site, **{role: o.site for role, o in kind.roles.items() if o.site is not None}}
+    ops = {"target": op.index, **{role: o.index for role, o in kind.roles.items()}}
+    return Evidence("digits-lost", "precision", site=op.site, op=op.index, numbers=numbers, facts=facts, sites=sites, ops=ops)
+
+
+def _only_the_loss(run: Run, op: Op) -> bool:
+    """The number that is differentiated may end in a cancellation (1 - cosine): what learning uses is its gradient."""
+    recording = run.recording
+    if not any(recording.depends(op, loss) for loss in run.losses()):
+        return False
+    try:
+        return run.gradient_error() <= HARM
+    except CannotAsk:
+        return True
+
+
+def _proof(run: Run, sink: Sink, op: Op) -> dict[str, object]:
+    """The smallest region around the operation that, kept in float64, gives the right answer."""
+    for ops in region(run.recording, op):
+        try:
+            error = run.kept_wide(frozenset(o.index for o in ops), sink.value, HARM)
+        except CannotAsk:
+            return {}
+        if not error.lost:
+            lines = sorted({o.site.line for o in ops if o.site is not None and o.site.file == (op.site.file if op.site else "")})
+            span = f"line {lines[0]}" if len(lines) == 1 else "lines " + ", ".join(map(str, lines))
+            what = sink.name or "the consumed number"
+            dtype = op.outputs[0].dtype
+            proof = (
+                f"the step run again in its own formats gives the same wrong result; with only {span} kept in float64 and rounded to {dtype} "
+                f"afterwards, {what} agrees with float64 to {error.norm:.1e}"
+            )
+            return {"proof": proof, "lines": lines}
+    return {}
