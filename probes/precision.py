@@ -42,14 +42,12 @@ def measure(run: Run) -> Iterator[Evidence]:
             errors = run.trace_errors(sink.value, HARM, BEYOND)
         except CannotAsk:
             continue
-        for op in culprits(run, sink.value, errors):
+        every = culprits(run, sink.value, errors)
+        for op in every:
             where = op.site.place if op.site is not None else op.index
-            if where in seen:
-                continue
-            seen.add(where)
-            found = _fact(run, sink, op, errors)
-            if found is not None:
-                yield found
+            if where not in seen:
+                seen.add(where)
+                yield from _fact(run, sink, op, every, errors)
 
 
 def harmed(error: Error) -> bool:
@@ -78,11 +76,9 @@ def culprits(run: Run, value: Value, errors: dict[int, Error]) -> list[Op]:
     return sorted(found, key=lambda op: op.index)
 
 
-def _fact(run: Run, sink: Sink, op: Op, errors: dict[int, Error]) -> Evidence | None:
-    if op.site is None or not op.outputs or op.outputs[0].id not in errors or op.outputs[0].dtype not in FORMATS:
-        return None
-    if _only_the_loss(run, op):
-        return None
+def _fact(run: Run, sink: Sink, op: Op, every: list[Op], errors: dict[int, Error]) -> Iterator[Evidence]:
+    if op.site is None or op.outputs[0].dtype not in FORMATS or _only_the_loss(run, op):
+        return
     here = errors[op.outputs[0].id]
     kind = formula(run.recording, op)
     numbers = {
@@ -103,11 +99,11 @@ def _fact(run: Run, sink: Sink, op: Op, errors: dict[int, Error]) -> Evidence | 
         "step": op.step,
         "members": sorted({op.index, *(o.index for o in kind.ops)}),
         "reaches": sink.name or "a number that the program reads",
-        **_proof(run, sink, op),
+        **_proof(run, sink, op, every),
     }
     sites = {"target": op.site, **{role: o.site for role, o in kind.roles.items() if o.site is not None}}
     ops = {"target": op.index, **{role: o.index for role, o in kind.roles.items()}}
-    return Evidence("digits-lost", "precision", site=op.site, op=op.index, numbers=numbers, facts=facts, sites=sites, ops=ops)
+    yield Evidence("digits-lost", "precision", site=op.site, op=op.index, numbers=numbers, facts=facts, sites=sites, ops=ops)
 
 
 def _only_the_loss(run: Run, op: Op) -> bool:
@@ -121,21 +117,29 @@ def _only_the_loss(run: Run, op: Op) -> bool:
         return True
 
 
-def _proof(run: Run, sink: Sink, op: Op) -> dict[str, object]:
-    """The smallest region around the operation that, kept in float64, gives the right answer."""
-    for ops in region(run.recording, op):
-        try:
-            error = run.kept_wide(frozenset(o.index for o in ops), sink.value, HARM)
-        except CannotAsk:
-            return {}
-        if not error.lost:
-            lines = sorted({o.site.line for o in ops if o.site is not None and o.site.file == (op.site.file if op.site else "")})
-            span = f"line {lines[0]}" if len(lines) == 1 else "lines " + ", ".join(map(str, lines))
-            what = sink.name or "the consumed number"
-            dtype = op.outputs[0].dtype
-            proof = (
-                f"the step run again in its own formats gives the same wrong result; with only {span} kept in float64 and rounded to {dtype} "
-                f"afterwards, {what} agrees with float64 to {error.norm:.1e}"
-            )
-            return {"proof": proof, "lines": lines}
+def _proof(run: Run, sink: Sink, op: Op, every: list[Op]) -> dict[str, object]:
+    """The smallest region around the line (or, where that is not enough, around all such lines) that gives the right answer in float64."""
+    assert op.site is not None
+    line = [o for o in every if o.site is not None and o.site.place == op.site.place]
+    try:
+        for start in (line, every) if len(line) < len(every) else (line,):
+            for ops in region(run.recording, start):
+                error = run.kept_wide(frozenset(o.index for o in ops), sink.value, HARM)
+                if not error.lost:
+                    return {"proof": _cured(op, ops, sink, error), "lines": _lines(op, ops)}
+    except CannotAsk:
+        return {}
     return {}
+
+
+def _lines(op: Op, ops: list[Op]) -> list[int]:
+    return sorted({o.site.line for o in ops if o.site is not None and op.site is not None and o.site.file == op.site.file})
+
+
+def _cured(op: Op, ops: list[Op], sink: Sink, error: Error) -> str:
+    lines = _lines(op, ops)
+    where = f"line {lines[0]}" if len(lines) == 1 else "lines " + ", ".join(map(str, lines))
+    return (
+        f"the step run again in its own formats gives the same wrong result; with only {where} kept in float64 and rounded to "
+        f"{op.outputs[0].dtype} afterwards, {sink.name or 'the consumed number'} agrees with float64 to {error.norm:.1e}"
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from numdebug.graph import climb, first, same_source
+from numdebug.graph import STRUCTURAL, first, same_source
 from numdebug.recording import Op, Recording, Value
 
 SOLVERS = frozenset({
@@ -69,14 +69,23 @@ def squared(recording: Recording, op: Op) -> Value | None:
 
 def _averages_a_square(recording: Recording, value: Value, mean: Value) -> bool:
     """Whether `value` averages squares of something of which `mean` is an average."""
-    squares = [root for p in _through(recording, value) if (root := squared(recording, p)) is not None]
-    sources = {id(v) for r in squares for v in _behind(recording, r)}
-    return any(id(v) in sources for v in _behind(recording, mean))
+    sources = {v.id for root in _squares(recording, value) for v in _behind(recording, root)}
+    return any(v.id in sources for v in _behind(recording, mean))
 
 
-def _through(recording: Recording, value: Value) -> list[Op]:
-    """Operations above `value`, past averages."""
-    return [p.op for p in climb(recording, value, _AVERAGES)]
+def _squares(recording: Recording, value: Value) -> Iterator[Value]:
+    """What is squared above `value`, past averages and reshapes."""
+    todo, seen = [value], {value.id}
+    while todo:
+        op = recording.producer(todo.pop())
+        if op is None:
+            continue
+        root = squared(recording, op)
+        if root is not None:
+            yield root
+        elif op.name in _AVERAGES or op.name in STRUCTURAL:
+            todo.extend(v for v in op.operands if v.id not in seen)
+            seen.update(v.id for v in op.operands)
 
 
 def _behind(recording: Recording, value: Value) -> Iterator[Value]:
@@ -102,16 +111,18 @@ def _is_one(recording: Recording, op: Op) -> bool:
 def _running(recording: Recording, op: Op) -> bool:
     """The same line added to the same sum before."""
     above = first(recording, op.operands[0]) if op.operands else None
-    return above is not None and op.site is not None and above.site is not None and above.name == op.name and above.site.span == op.site.span
+    return (
+        above is not None and op.site is not None and above.site is not None and above.name == op.name and above.site.span == op.site.span
+    )
 
 
-def region(recording: Recording, op: Op) -> Iterator[list[Op]]:
-    """The operation and, ring by ring, what its operands come from: candidates for a wider format."""
-    inside = [op]
-    edge = [op]
+def region(recording: Recording, ops: list[Op]) -> Iterator[list[Op]]:
+    """The operations and, ring by ring, what their operands come from: candidates for a wider format."""
+    inside = list(ops)
+    edge = list(ops)
     yield list(inside)
     while edge:
-        ring = {id(o): o for e in edge for v in e.operands if (o := recording.producer(v)) is not None and o.phase == op.phase}
+        ring = {id(o): o for e in edge for v in e.operands if (o := recording.producer(v)) is not None and o.phase == e.phase}
         edge = [o for key, o in ring.items() if o not in inside]
         if edge:
             inside.extend(edge)

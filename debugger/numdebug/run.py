@@ -58,6 +58,7 @@ class HandWritten:
     expression: Site | None = None
 
 
+@dataclass(frozen=True)
 class Error:
     """One value against its float64 counterpart. `lost`: elements whose digits are gone; the rest speaks of the worst element.
 

@@ -20,6 +20,7 @@ from numdebug.fixes import (  # noqa: F401  (each adds its writers to FORMS)
     magnitudes,
     precision,
     products,
+    rearranged,
     settings,
 )
 from numdebug.fixes.job import FORMS, Job

@@ -115,5 +115,3 @@ def lost(recorded: torch.Tensor, exact: torch.Tensor, moved: Iterable[torch.Tens
         norm=float(torch.linalg.vector_norm(error)) / scale if scale else 0.0,
         inherent=None if spread is None else float(spread.flatten()[worst]),
     )
-
-

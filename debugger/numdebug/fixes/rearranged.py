@@ -1,0 +1,65 @@
+"""Formulas without the subtraction that loses the digits: log1p, expm1, the half angle, distances without a matrix product."""
+
+from __future__ import annotations
+
+import ast
+
+from numdebug.fixes import spelling
+from numdebug.fixes.job import Job, form
+from numdebug.fixes.operations import constant, is_op
+from numdebug.fixes.source import Refused
+
+
+@form("log1p")
+def write_log1p(job: Job) -> None:
+    """log(1 + x), log(x + 1) and log(1 - x) become log1p."""
+    for role in job.each():
+        source, call = job.find(role, ast.Call, lambda n, r=role: is_op(job.source(job.repair.sites[r]), n, "log") is not None)  # type: ignore[misc]
+        op = is_op(source, call, "log")
+        assert op is not None
+        match op.operand:
+            case ast.BinOp(left=one, op=ast.Add(), right=x) if constant(source, one) == 1:
+                text = source.text(x)
+            case ast.BinOp(left=x, op=ast.Add(), right=one) if constant(source, one) == 1:
+                text = source.text(x)
+            case ast.BinOp(left=one, op=ast.Sub(), right=x) if constant(source, one) == 1:
+                text = f"-({source.text(x)})"
+            case _:
+                raise Refused("the argument of the log is not written as 1 + x here")
+        job.replace(source, call, f"{spelling.torch(job, source, call)}.log1p({text})")
+
+
+@form("expm1")
+def write_expm1(job: Job) -> None:
+    """exp(x) - 1 becomes expm1(x)."""
+    for role in job.each():
+        source, node = job.find(role, ast.BinOp, lambda n: isinstance(n.op, ast.Sub))
+        op = is_op(source, node.left, "exp")
+        if op is None or constant(source, node.right) != 1:
+            raise Refused("what is subtracted from is not written as an exp here")
+        job.replace(source, node, f"{spelling.torch(job, source, node)}.expm1({source.text(op.operand)})")
+
+
+@form("half_angle")
+def write_half_angle(job: Job) -> None:
+    """1 - cos(x) becomes 2 * sin(x / 2) ** 2."""
+    for role in job.each():
+        source, node = job.find(role, ast.BinOp, lambda n: isinstance(n.op, ast.Sub))
+        op = is_op(source, node.right, "cos")
+        if op is None or constant(source, node.left) != 1:
+            raise Refused("the cosine is not written beside the 1 here")
+        job.replace(source, node, f"2 * {spelling.torch(job, source, node)}.sin(({source.text(op.operand)}) / 2) ** 2")
+
+
+@form("exact_distances")
+def write_exact_distances(job: Job) -> None:
+    """torch.cdist without its matrix product."""
+    for role in job.each():
+        source, call = job.find(role, ast.Call, lambda n, r=role: is_op(job.source(job.repair.sites[r]), n, "cdist") is not None)  # type: ignore[misc]
+        if any(k.arg == "compute_mode" for k in call.keywords):
+            raise Refused("the mode is chosen here already")
+        text = source.text(call).rstrip()
+        if "\n" in text:
+            raise Refused("the call stands on several lines")
+        comma = "" if text[:-1].rstrip().endswith(",") else ", "
+        job.replace(source, call, f'{text[:-1].rstrip()}{comma}compute_mode="donot_use_mm_for_euclid_dist")')
