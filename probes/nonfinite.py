@@ -186,3 +186,4 @@ def _data(run: Run, birth: Birth, sinks: tuple[Sink, ...], alone: bool) -> Evide
         facts["members"] = [op.index for op in run.recording.consumers(value)]
     op = reader.index if reader else None
     return Evidence("non-finite-input", "nonfinite", site=site, op=op, numbers=numbers, facts=facts, sites={"target": site} if site else {})
+

@@ -10,7 +10,10 @@ Misses    steps that were not kept; errors that the program's own branches, roun
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+
+import numpy as np
 
 from numdebug.evidence import Evidence, Number
 from numdebug.formats import FORMATS
@@ -90,6 +93,8 @@ def _fact(run: Run, sink: Sink, op: Op, every: list[Op], errors: dict[int, Error
         "explained": Number((here.inherent or 0.0) / abs(here.exact) if here.exact else 0.0, "relative, by half an ulp on every input"),
         "largest_operand": Number(max([abs(run.stats(v).highest or 0.0) for v in op.operands] or [0.0])),
     }
+    if kind.name == "solve":
+        numbers.update(_condition(run, op))
     facts = {
         "op": op.name,
         "native": op.native,
@@ -104,6 +109,16 @@ def _fact(run: Run, sink: Sink, op: Op, every: list[Op], errors: dict[int, Error
     sites = {"target": op.site, **{role: o.site for role, o in kind.roles.items() if o.site is not None}}
     ops = {"target": op.index, **{role: o.index for role, o in kind.roles.items()}}
     yield Evidence("digits-lost", "precision", site=op.site, op=op.index, numbers=numbers, facts=facts, sites=sites, ops=ops)
+
+
+def _condition(run: Run, op: Op) -> dict[str, Number]:
+    """The 2-norm condition number of the (worst) matrix, and the decimal digits that it leaves: -log10(eps * condition)."""
+    matrix = run.array(op.operands[0])
+    if matrix is None or matrix.ndim < 2 or not np.isfinite(matrix).all() or matrix.dtype.kind != "f":
+        return {}
+    condition = float(np.max(np.linalg.cond(matrix.astype(np.float64))))
+    digits = max(0.0, -math.log10(FORMATS[op.outputs[0].dtype].eps * condition))
+    return {"condition": Number(condition), "digits": Number(digits, "decimal digits")}
 
 
 def _only_the_loss(run: Run, op: Op) -> bool:

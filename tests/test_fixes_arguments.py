@@ -32,12 +32,7 @@ CLAMP: list[tuple[str, str, dict[str, Any], str]] = [
     ("(x * y) ** 0.5", "pow", {"lo": 1e-12}, "(x * y).clamp(min=1e-12) ** 0.5"),
     ("2.0 ** x", "pow", {"hi": 100.0}, "2.0 ** x.clamp(max=100.0)"),
     ("torch.pow(x, 0.3)", "pow", {"lo": 1e-6}, "torch.pow(x.clamp(min=1e-6), 0.3)"),
-    (
-        "torch.acos((x / 2).clamp(-1.0, 1.0))",
-        "acos",
-        {"lo": -0.999999, "hi": 0.999999},
-        "torch.acos((x / 2).clamp(min=-0.999999, max=0.999999))",
-    ),
+    ("torch.acos((x / 2).clamp(-1.0, 1.0))", "acos", {"lo": -0.999999, "hi": 0.999999}, "torch.acos((x / 2).clamp(min=-0.999999, max=0.999999))"),
     ("torch.acos(x.clamp(max=1.0))", "acos", {"hi": 0.999}, "torch.acos(x.clamp(max=0.999))"),
     ("torch.asin(x if True else y)", "asin", {"lo": -1.0, "hi": 1.0}, "torch.asin((x if True else y).clamp(min=-1.0, max=1.0))"),
     ("torch.sqrt(x[:, 0])", "sqrt", {"lo": 0.0}, "torch.sqrt(x[:, 0].clamp(min=0.0))"),

@@ -20,50 +20,24 @@ y = torch.tensor([1.0, 2.0, 3.0])
 """
 
 WHERE: list[tuple[str, str, dict[str, Any], str]] = [
-    (
-        "out = torch.where(x > 0, torch.sqrt(x), 0.0)\n",
-        "sqrt",
-        {"branch": "a"},
-        "out = torch.where(x > 0, torch.sqrt(torch.where(x > 0, x, 1.0)), 0.0)\n",
-    ),
-    (
-        "out = torch.where(x <= 0, 0.0, x.sqrt())\n",
-        "sqrt",
-        {"branch": "b"},
-        "out = torch.where(x <= 0, 0.0, torch.where(x <= 0, 1.0, x).sqrt())\n",
-    ),
-    (
-        "out = torch.where(x > 0, x, torch.exp(x * 2) - 1)\n",
-        "exp",
-        {"branch": "b", "safe": 0.0},
-        "out = torch.where(x > 0, x, torch.exp(torch.where(x > 0, 0.0, x * 2)) - 1)\n",
-    ),
-    ("out = torch.where(x > 0, y / x, 0.0)\n", "div", {"branch": "a"}, "out = torch.where(x > 0, y / torch.where(x > 0, x, 1.0), 0.0)\n"),
-    (
-        "out = torch.where(x > 0, x ** 0.5, 0.0)\n",
-        "pow",
-        {"branch": "a"},
-        "out = torch.where(x > 0, torch.where(x > 0, x, 1.0) ** 0.5, 0.0)\n",
-    ),
-    (
-        "ok = x > 0\nr = torch.log(x)\nout = torch.where(ok, r, 0.0)\n",
-        "log",
-        {"branch": "a"},
-        "ok = x > 0\nr = torch.log(torch.where(ok, x, 1.0))\nout = torch.where(ok, r, 0.0)\n",
-    ),
-    (
-        "r = torch.log(x)\nok = x > 0\nout = torch.where(ok, r, 0.0)\n",
-        "log",
-        {"branch": "a"},
-        "r = torch.log(torch.where(x > 0, x, 1.0))\nok = x > 0\nout = torch.where(ok, r, 0.0)\n",
-    ),
-    (
-        "def f(x):\n    s = x.sqrt()\n    return torch.where(x > 0, s, 0.0)\nout = f(x)\n",
-        "sqrt",
-        {"branch": "a"},
-        "def f(x):\n    s = torch.where(x > 0, x, 1.0).sqrt()\n    return torch.where(x > 0, s, 0.0)\nout = f(x)\n",
-    ),
-    ("out = x.sqrt().masked_fill(x <= 0, 0.0)\n", "sqrt", {}, "out = torch.where(x <= 0, 1.0, x).sqrt().masked_fill(x <= 0, 0.0)\n"),
+    ("out = torch.where(x > 0, torch.sqrt(x), 0.0)\n", "sqrt", {"branch": "a"},
+     "out = torch.where(x > 0, torch.sqrt(torch.where(x > 0, x, 1.0)), 0.0)\n"),
+    ("out = torch.where(x <= 0, 0.0, x.sqrt())\n", "sqrt", {"branch": "b"},
+     "out = torch.where(x <= 0, 0.0, torch.where(x <= 0, 1.0, x).sqrt())\n"),
+    ("out = torch.where(x > 0, x, torch.exp(x * 2) - 1)\n", "exp", {"branch": "b", "safe": 0.0},
+     "out = torch.where(x > 0, x, torch.exp(torch.where(x > 0, 0.0, x * 2)) - 1)\n"),
+    ("out = torch.where(x > 0, y / x, 0.0)\n", "div", {"branch": "a"},
+     "out = torch.where(x > 0, y / torch.where(x > 0, x, 1.0), 0.0)\n"),
+    ("out = torch.where(x > 0, x ** 0.5, 0.0)\n", "pow", {"branch": "a"},
+     "out = torch.where(x > 0, torch.where(x > 0, x, 1.0) ** 0.5, 0.0)\n"),
+    ("ok = x > 0\nr = torch.log(x)\nout = torch.where(ok, r, 0.0)\n", "log", {"branch": "a"},
+     "ok = x > 0\nr = torch.log(torch.where(ok, x, 1.0))\nout = torch.where(ok, r, 0.0)\n"),
+    ("r = torch.log(x)\nok = x > 0\nout = torch.where(ok, r, 0.0)\n", "log", {"branch": "a"},
+     "r = torch.log(torch.where(x > 0, x, 1.0))\nok = x > 0\nout = torch.where(ok, r, 0.0)\n"),
+    ("def f(x):\n    s = x.sqrt()\n    return torch.where(x > 0, s, 0.0)\nout = f(x)\n", "sqrt", {"branch": "a"},
+     "def f(x):\n    s = torch.where(x > 0, x, 1.0).sqrt()\n    return torch.where(x > 0, s, 0.0)\nout = f(x)\n"),
+    ("out = x.sqrt().masked_fill(x <= 0, 0.0)\n", "sqrt", {},
+     "out = torch.where(x <= 0, 1.0, x).sqrt().masked_fill(x <= 0, 0.0)\n"),
 ]
 
 
@@ -92,12 +66,7 @@ MASK = [
     ("out = (y > 1) * x.log1p()\n", "(y > 1) * x.log1p()", "left", "out = torch.where(y > 1, x.log1p(), 0.0)\n"),
     ("out = x * (y > 1).float() + 1\n", "x * (y > 1).float()", "right", "out = torch.where(y > 1, x, 0.0) + 1\n"),
     ("m = (y > 1).float()\nout = x * (1 - m)\n", "x * (1 - m)", "right", "m = (y > 1).float()\nout = torch.where(m == 0, x, 0.0)\n"),
-    (
-        "m = (y > 1).float()\nout = torch.mul(x, m).sum()\n",
-        "torch.mul(x, m)",
-        "right",
-        "m = (y > 1).float()\nout = torch.where(m.bool(), x, 0.0).sum()\n",
-    ),
+    ("m = (y > 1).float()\nout = torch.mul(x, m).sum()\n", "torch.mul(x, m)", "right", "m = (y > 1).float()\nout = torch.where(m.bool(), x, 0.0).sum()\n"),
 ]
 
 
@@ -114,18 +83,9 @@ def test_masked_fill(tmp_path: Path, code: str, target: str, side: str, want: st
 ROWS = [
     ("out = torch.softmax(s, dim=-1)\n", "out = torch.softmax(s.masked_fill(s.isneginf().all(dim=-1, keepdim=True), 0.0), dim=-1)\n"),
     ("out = s.softmax(1)\n", "out = s.masked_fill(s.isneginf().all(dim=1, keepdim=True), 0.0).softmax(1)\n"),
-    (
-        "out = (s * 2).softmax(1)\n",
-        "scores = s * 2\nout = scores.masked_fill(scores.isneginf().all(dim=1, keepdim=True), 0.0).softmax(1)\n",
-    ),
-    (
-        "soft = nn.Softmax(dim=1)\nout = soft(s)\n",
-        "soft = nn.Softmax(dim=1)\nout = soft(s.masked_fill(s.isneginf().all(dim=1, keepdim=True), 0.0))\n",
-    ),
-    (
-        "out = nn.functional.log_softmax(s, 1)\n",
-        "out = nn.functional.log_softmax(s.masked_fill(s.isneginf().all(dim=1, keepdim=True), 0.0), 1)\n",
-    ),
+    ("out = (s * 2).softmax(1)\n", "scores = s * 2\nout = scores.masked_fill(scores.isneginf().all(dim=1, keepdim=True), 0.0).softmax(1)\n"),
+    ("soft = nn.Softmax(dim=1)\nout = soft(s)\n", "soft = nn.Softmax(dim=1)\nout = soft(s.masked_fill(s.isneginf().all(dim=1, keepdim=True), 0.0))\n"),
+    ("out = nn.functional.log_softmax(s, 1)\n", "out = nn.functional.log_softmax(s.masked_fill(s.isneginf().all(dim=1, keepdim=True), 0.0), 1)\n"),
 ]
 
 

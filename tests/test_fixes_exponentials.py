@@ -131,30 +131,21 @@ def test_softplus_through_a_variable(tmp_path: Path) -> None:
     assert "def f(x):\n    return F.softplus(x)\n" in case.fixed(case.repair("softplus", target="log"))
 
 
-@pytest.mark.parametrize(
-    "expression",
-    ["torch.log(torch.exp(z).prod(1))", "torch.log((torch.exp(z) * z.abs()).sum(1))", "torch.log(z.abs().sum(1))", "torch.log1p(z.abs())"],
-)
+@pytest.mark.parametrize("expression", ["torch.log(torch.exp(z).prod(1))", "torch.log((torch.exp(z) * z.abs()).sum(1))", "torch.log(z.abs().sum(1))", "torch.log1p(z.abs())"])
 def test_refused(tmp_path: Path, expression: str) -> None:
     case = Case(tmp_path, HEAD + f"out = {expression}\n")
     assert case.refused(case.repair("logsumexp", target="log1p" if "log1p" in expression else "log"))
 
 
 def test_a_mixture(tmp_path: Path) -> None:
-    case = Case(
-        tmp_path,
-        HEAD
-        + """\
+    case = Case(tmp_path, HEAD + """\
 def ll(x, log_std, logits):
     weight = torch.softmax(logits, 0)
     dens = weight * torch.exp(-0.5 * x ** 2) / (log_std.exp() * 2.5)
     return dens.sum(dim=1).log().mean()
 out = ll(z, z[0], z[1])
-""",
-    )
+""")
     repair = case.repair("logsumexp", target="log")
-    assert "    return torch.logsumexp(torch.log_softmax(logits, 0) + -0.5 * x ** 2 - (log_std + 0.916291), dim=1).mean()\n" in case.fixed(
-        repair
-    ).replace("0.9162907318741551", "0.916291")
+    assert "    return torch.logsumexp(torch.log_softmax(logits, 0) + -0.5 * x ** 2 - (log_std + 0.916291), dim=1).mean()\n" in case.fixed(repair).replace("0.9162907318741551", "0.916291")
     before, after = case.both(repair)
     assert (before - after).abs() < 1e-4

@@ -142,9 +142,7 @@ def test_in_another_function(tmp_path: Path, name: str) -> None:
     assert (before - after).abs().max() < 1e-4
     assert case.refused(case.repair("log_sigmoid", target=("log", 0), target2=("log", 1), sigmoid="sigmoid"))
     printed = Case(tmp_path, HEAD + code + "print(D(z).mean())\n")
-    assert printed.refused(
-        printed.repair("log_sigmoid", {"only_feeds_log": True}, target=("log", 0), target2=("log", 1), sigmoid="sigmoid")
-    )
+    assert printed.refused(printed.repair("log_sigmoid", {"only_feeds_log": True}, target=("log", 0), target2=("log", 1), sigmoid="sigmoid"))
 
 
 def test_the_wrong_sign_is_refused(tmp_path: Path) -> None:
@@ -152,9 +150,7 @@ def test_the_wrong_sign_is_refused(tmp_path: Path) -> None:
     assert case.refused(case.repair("log_sigmoid", {"sign": {"target": "+"}}, target="log"))
 
 
-@pytest.mark.parametrize(
-    "expression", ["torch.log(2 - torch.sigmoid(z))", "torch.log(torch.sigmoid(z) * hot)", "torch.log1p(torch.sigmoid(z))"]
-)
+@pytest.mark.parametrize("expression", ["torch.log(2 - torch.sigmoid(z))", "torch.log(torch.sigmoid(z) * hot)", "torch.log1p(torch.sigmoid(z))"])
 def test_refused(tmp_path: Path, expression: str) -> None:
     case = Case(tmp_path, HEAD + f"out = {expression}\n")
     assert case.refused(case.repair("log_sigmoid", target="log1p" if "log1p" in expression else "log"))
@@ -171,10 +167,7 @@ def test_functional_is_spelled_as_the_file_does(tmp_path: Path) -> None:
 
 
 def test_a_clamp_of_the_parameter_goes(tmp_path: Path) -> None:
-    case = Case(
-        tmp_path,
-        HEAD
-        + """\
+    case = Case(tmp_path, HEAD + """\
 class Net(nn.Module):
     def forward(self, x):
         return torch.sigmoid(x * 2).flatten()
@@ -183,8 +176,7 @@ def bce(p, y):
     return -(y * p.log() + (1 - y) * (1 - p).log()).mean()
 net = Net()
 out = bce(net(z), hot.flatten())
-""",
-    )
+""")
     repair = case.repair("log_sigmoid", {"only_feeds_log": True}, target=("log", 0), target2=("log", 1), sigmoid="sigmoid")
     new = case.fixed(repair)
     assert "return (x * 2).flatten()" in new
@@ -194,10 +186,7 @@ out = bce(net(z), hot.flatten())
 
 
 def test_a_function_that_builds_the_layers(tmp_path: Path) -> None:
-    case = Case(
-        tmp_path,
-        HEAD
-        + """\
+    case = Case(tmp_path, HEAD + """\
 def build():
     return nn.Sequential(
         nn.Linear(5, 5),
@@ -205,9 +194,6 @@ def build():
     )
 net = build()
 out = torch.log(net(z)) + torch.log1p(-net(z))
-""",
-    )
+""")
     repair = case.repair("log_sigmoid", {"only_feeds_log": True}, target="log", target2="log1p", sigmoid="sigmoid")
-    assert case.fixed(repair).endswith(
-        "        nn.Linear(5, 5),\n    )\nnet = build()\nout = F.logsigmoid(net(z)) + F.logsigmoid(-net(z))\n"
-    )
+    assert case.fixed(repair).endswith("        nn.Linear(5, 5),\n    )\nnet = build()\nout = F.logsigmoid(net(z)) + F.logsigmoid(-net(z))\n")

@@ -41,7 +41,8 @@ SPELLINGS = {
     "nn.Softmax(dim=1)(z).log()": "out = torch.log_softmax(z, dim=1)",
     "torch.log(z.exp() / z.exp().sum(1, keepdim=True))": "out = torch.log_softmax(z, dim=1)",
     "torch.log(torch.exp(z) / (torch.exp(z).sum(dim=1, keepdim=True) + 1e-12))": "out = torch.log_softmax(z, dim=1)",
-    "(torch.exp(z - z.max(1, keepdim=True).values) / torch.exp(z - z.max(1, keepdim=True).values).sum(1, keepdim=True)).log()": "out = torch.log_softmax(z, dim=1)",
+    "(torch.exp(z - z.max(1, keepdim=True).values) / torch.exp(z - z.max(1, keepdim=True).values).sum(1, keepdim=True)).log()":
+        "out = torch.log_softmax(z, dim=1)",
     "torch.softmax(z, dim=-1).T.log()": "out = torch.log_softmax(z, dim=-1).T",
     "F.softmax(z, dim=-1, dtype=torch.float64).log()": "out = F.log_softmax(z, dim=-1, dtype=torch.float64)",
 }
@@ -130,13 +131,7 @@ out = Net()(z)
 def test_with_variables(tmp_path: Path, name: str) -> None:
     code, want = VARIABLES[name]
     case = Case(tmp_path, HEAD + code)
-    repair = case.repair(
-        "log_softmax",
-        target="log",
-        softmax="softmax"
-        if "oftmax(z" in code or "elf.softmax" in code or ").softmax" in code or "softmax(net" in code or "softmax(\n" in code
-        else "div",
-    )
+    repair = case.repair("log_softmax", target="log", softmax="softmax" if "oftmax(z" in code or "elf.softmax" in code or ").softmax" in code or "softmax(net" in code or "softmax(\n" in code else "div")
     assert case.fixed(repair) == HEAD + want
     before, after = case.both(repair)
     assert (before - after).abs().max() < 1e-5
@@ -230,10 +225,7 @@ def test_in_another_function(tmp_path: Path, name: str) -> None:
 
 
 def test_attributes_of_self(tmp_path: Path) -> None:
-    case = Case(
-        tmp_path,
-        HEAD
-        + dedent("""\
+    case = Case(tmp_path, HEAD + dedent("""\
         class Model:
             def feed(self, x):
                 self.z = x * 3
@@ -243,8 +235,7 @@ def test_attributes_of_self(tmp_path: Path) -> None:
                 miss = torch.log1p(-self.p.clamp(max=1 - 1e-6))
                 return hot * torch.log(self.p) + miss
         out = Model().feed(z).cost()
-    """),
-    )
+    """))
     repair = case.repair("log_softmax", target="log", softmax="softmax")
     assert "return hot * F.log_softmax(self.z, dim=1) + miss" in case.fixed(repair)
     before, after = case.both(repair)

@@ -57,7 +57,10 @@ def spans(path: Path) -> list[tuple[str, Site]]:
 def span_of(code: str, text: str, nth: int = 0, file: str = "model.py") -> Site:
     """The span of the nth expression or statement that reads like this."""
     tree = ast.parse(code)
-    found = [n for n in ast.walk(tree) if isinstance(n, ast.expr | ast.stmt) and ast.get_source_segment(code, n) == text]
+    found = [
+        n for n in ast.walk(tree)
+        if isinstance(n, ast.expr | ast.stmt) and ast.get_source_segment(code, n) == text
+    ]
     found.sort(key=lambda n: (n.lineno, n.col_offset))
     n = found[nth]
     return Site(file, n.lineno, n.col_offset + 1, n.end_lineno, (n.end_col_offset or 0) + 1)

@@ -257,10 +257,8 @@ def root_of_squares(recording: Recording, root: Op) -> Form | None:
     if root.name == "norm":
         return Form("root-of-squares", root, {}, (), {"library": True}, root.operands[0]) if root.operands else None
     for path in climb(recording, root.operands[0], extra=frozenset({"sum", "mean", "add", "neg"}), guards=True):
-        if (
-            path.op.name == "square"
-            or (path.op.name == "pow" and path.op.scalars.get("exponent") == 2)
-            or (path.op.name == "mul" and len(path.op.operands) == 2 and path.op.operands[0] is path.op.operands[1])
+        if path.op.name == "square" or (path.op.name == "pow" and path.op.scalars.get("exponent") == 2) or (
+            path.op.name == "mul" and len(path.op.operands) == 2 and path.op.operands[0] is path.op.operands[1]
         ):
             return Form("root-of-squares", root, {"square": path.op}, tuple(reversed(path.chain)), {"library": False}, path.op.operands[0])
     return None

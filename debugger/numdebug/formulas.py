@@ -9,8 +9,9 @@ from numdebug.graph import STRUCTURAL, first, same_source
 from numdebug.recording import Op, Recording, Value
 
 SOLVERS = frozenset({
-    "solve", "inverse", "cholesky", "linalg_lu_factor_ex", "linalg_lu_solve", "linalg_lu", "linalg_lstsq", "lstsq", "linalg_solve_triangular",
-    "triangular_solve", "cholesky_solve", "cholesky_inverse", "det", "slogdet", "linalg_ldl_solve", "linalg_pinv", "linalg_qr", "svd", "eigh",
+    "solve", "inverse", "cholesky", "linalg_lu_factor_ex", "linalg_lu_solve", "linalg_lu", "linalg_lstsq", "lstsq", "triangular_solve",
+    "linalg_solve_triangular", "cholesky_solve", "cholesky_inverse", "det", "slogdet", "linalg_ldl_solve", "linalg_pinv", "linalg_qr",
+    "svd", "eigh",
 })  # fmt: skip
 _LOGS = frozenset({"log", "log2", "log10"})
 _AVERAGES = frozenset({"mean", "sum", "div", "mul", "cumsum", "add", "matmul", "sub", "lerp"})

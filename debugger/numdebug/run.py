@@ -113,7 +113,7 @@ class Run(Protocol):
         ...
 
     def consumed(self) -> list[Sink]:
-        """What the program takes out of the framework and a recorded operation computed: losses, numbers read or printed, arrays under a name."""
+        """What the program takes out: losses, numbers that it reads or prints, arrays under a name; only what recorded operations computed."""
         ...
 
     def losses(self) -> list[Value]:
@@ -129,7 +129,7 @@ class Run(Protocol):
         ...
 
     def trace_errors(self, value: Value, harm: float, beyond: float) -> dict[int, Error]:
-        """Everything that `value` is computed from. An element counts as lost if its error is also `beyond` times what its inputs' rounding explains."""
+        """Everything that `value` is computed from. A lost element's error is also `beyond` times what its inputs' rounding explains."""
         ...
 
     def kept_wide(self, ops: frozenset[int], value: Value, harm: float) -> Error:

@@ -94,8 +94,8 @@ bug = Bug(
     when=seen(
         "digits-lost",
         form=(
-            "difference", "log1p", "expm1", "one-minus-cos", "distances", "sum", "mean", "cumsum", "matmul", "log", "norm", "lerp", "addcmul",
-            "pow", "mse_loss", "prod", "cumprod",
+            "difference", "log1p", "expm1", "one-minus-cos", "distances", "sum", "mean", "cumsum", "matmul", "log", "norm", "lerp",
+            "addcmul", "pow", "mse_loss", "prod", "cumprod",
         ),
     ),
     because=_because,

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Any
-
-import torch
 
 from numdebug.observe.torch.observer import TorchObserver, tensors_in
 from numdebug.observe.torch.records import Cell

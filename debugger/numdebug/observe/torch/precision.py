@@ -11,8 +11,8 @@ from numdebug.observe.torch.consumed import consumed
 from numdebug.observe.torch.convert import Converter
 from numdebug.observe.torch.observer import TorchObserver
 from numdebug.observe.torch.records import Cell
-from numdebug.observe.torch.replay import Replay
 from numdebug.observe.torch.region import widened
+from numdebug.observe.torch.replay import Replay
 from numdebug.observe.torch.shadow import Shadow
 from numdebug.run import Error
 

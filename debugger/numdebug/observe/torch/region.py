@@ -13,7 +13,7 @@ from numdebug.observe.torch.replay import CannotReplay, Replay, Rewrite
 def widened(places: frozenset[int]) -> dict[int, Rewrite]:
     """For Replay.run: operations at `places` work on float64 operands, hand float64 to each other, and round what leaves them."""
     region = _Region()
-    return {place: region.rewrite for place in places}
+    return dict.fromkeys(places, region.rewrite)
 
 
 class _Region:
