@@ -17,7 +17,7 @@ import numpy as np
 
 from numdebug.evidence import Evidence, Number
 from numdebug.formats import FORMATS
-from numdebug.formulas import formula, region
+from numdebug.formulas import SOLVERS, formula, region
 from numdebug.recording import Op, Sink, Value
 from numdebug.run import CannotAsk, Error, Run
 
@@ -53,14 +53,17 @@ def measure(run: Run) -> Iterator[Evidence]:
                 yield from _fact(run, sink, op, every, errors)
 
 
-def harmed(error: Error) -> bool:
-    """The array as a whole is wrong, or half of its elements are."""
-    return error.lost > 0 and (error.norm > HARM or 2 * error.lost >= error.size)
+def harmed(error: Error, explained: bool = False) -> bool:
+    """The array as a whole is wrong, or half of its elements are; with `explained`, also where the inputs' rounding accounts for it."""
+    count = error.wrong if explained else error.lost
+    return count > 0 and (error.norm > HARM or 2 * count >= error.size)
 
 
 def culprits(run: Run, value: Value, errors: dict[int, Error]) -> list[Op]:
     """Up from a wrong value through wrong operands, to the operations that made it out of right ones."""
-    found: list[Op] = []
+    found = _solvers(run, value, errors)
+    if found:
+        return found
     todo, seen = [value], {value.id}
     while todo:
         current = todo.pop(0)
@@ -79,8 +82,18 @@ def culprits(run: Run, value: Value, errors: dict[int, Error]) -> list[Op]:
     return sorted(found, key=lambda op: op.index)
 
 
+def _solvers(run: Run, value: Value, errors: dict[int, Error]) -> list[Op]:
+    """Solves that return a wrong result for a right matrix. That the matrix's own rounding explains it is what ill-conditioned means."""
+
+    def wrong(v: Value) -> bool:
+        return v.id in errors and harmed(errors[v.id], explained=True)
+
+    above = [op for op in run.recording.upstream(value) if op.name in SOLVERS]
+    return [op for op in above if any(wrong(v) for v in op.outputs) and not any(wrong(v) for v in op.operands)]
+
+
 def _fact(run: Run, sink: Sink, op: Op, every: list[Op], errors: dict[int, Error]) -> Iterator[Evidence]:
-    if op.site is None or op.outputs[0].dtype not in FORMATS or _only_the_loss(run, op):
+    if op.site is None or op.outputs[0].dtype not in FORMATS or _only_the_loss(run, op, errors):
         return
     here = errors[op.outputs[0].id]
     kind = formula(run.recording, op)
@@ -121,10 +134,14 @@ def _condition(run: Run, op: Op) -> dict[str, Number]:
     return {"condition": Number(condition), "digits": Number(digits, "decimal digits")}
 
 
-def _only_the_loss(run: Run, op: Op) -> bool:
-    """The number that is differentiated may end in a cancellation (1 - cosine): what learning uses is its gradient."""
+def _only_the_loss(run: Run, op: Op, errors: dict[int, Error]) -> bool:
+    """A loss that has become small may end in a cancellation (1 - cosine): what learning uses is its gradient."""
     recording = run.recording
-    if not any(recording.depends(op, loss) for loss in run.losses()):
+    losses = [loss for loss in run.losses() if recording.depends(op, loss)]
+    if not losses:
+        return False
+    largest = max([abs(s.loss) for s in recording.steps if s.loss is not None and math.isfinite(s.loss)] or [0.0])
+    if any(loss.id in errors and abs(errors[loss.id].recorded - errors[loss.id].exact) > HARM * largest for loss in losses):
         return False
     try:
         return run.gradient_error() <= HARM

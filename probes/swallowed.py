@@ -51,7 +51,7 @@ def _swallowed(run: Run, op: Op) -> Evidence | None:
             continue
         recorded = run.array(user.outputs[0])
         try:
-            exact = run.exact(user.outputs[0])
+            exact = run.exact([user.outputs[0]]).get(user.outputs[0].id)
         except CannotAsk:
             return None
         if recorded is None or exact is None:

@@ -46,7 +46,7 @@ def _difference(recording: Recording, op: Op) -> Formula:
     parts = [first(recording, v) for v in op.operands]
     if len(op.operands) == 1 and op.scalars.get("other") in (1, 1.0, -1, -1.0) or _is_one(recording, op):
         inner = next((p for p in parts if p is not None), None)
-        if inner is not None and inner.name == "exp" and op.name == "sub":
+        if inner is not None and inner.name == "exp":
             return Formula("expm1", (op, inner), {"inner": inner})
         if inner is not None and inner.name == "cos":
             return Formula("one-minus-cos", (op, inner), {"inner": inner})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -72,6 +73,7 @@ class Error:
     exact: float
     norm: float
     inherent: float | None = None
+    wrong: int = 0  # elements whose digits are gone, explained or not
 
 
 class Run(Protocol):
@@ -100,8 +102,8 @@ class Run(Protocol):
         """The recorded step with the repairs applied."""
         ...
 
-    def exact(self, value: Value) -> np.ndarray | None:
-        """The same operations in float64, up to `value`."""
+    def exact(self, values: Sequence[Value]) -> dict[int, np.ndarray]:
+        """By id: the same operations in float64, from data and parameters up to each value; decisions stay as the program took them."""
         ...
 
     def functions(self) -> list[HandWritten]:
@@ -113,7 +115,7 @@ class Run(Protocol):
         ...
 
     def consumed(self) -> list[Sink]:
-        """What the program takes out: losses, numbers that it reads or prints, arrays under a name; only what recorded operations computed."""
+        """What the program takes out: losses, numbers that it reads or prints, arrays under a name; recorded results only."""
         ...
 
     def losses(self) -> list[Value]:

@@ -29,7 +29,7 @@ from numdebug.report.model import Repair
 from numdebug.rules import Found, seen
 
 _WHAT = {
-    "log1p": "1 + x rounds the digits of a small x away before the log", "expm1": "exp(x) is 1 to rounding, and 1 is subtracted",
+    "log1p": "1 + x rounds the digits of a small x away before the log", "expm1": "exp(x) is 1 to rounding, and the 1 cancels",
     "one-minus-cos": "cos(x) is 1 to rounding, and it is subtracted from 1",
     "distances": "cdist computes |a|² + |b|² - 2ab, which cancels for points far from the origin",
 }  # fmt: skip

@@ -8,6 +8,7 @@ from numdebug.fixes import spelling
 from numdebug.fixes.job import Job, form
 from numdebug.fixes.operations import constant, is_op
 from numdebug.fixes.source import Refused
+from numdebug.fixes.wording import ATOM, fit
 
 
 @form("log1p")
@@ -31,13 +32,15 @@ def write_log1p(job: Job) -> None:
 
 @form("expm1")
 def write_expm1(job: Job) -> None:
-    """exp(x) - 1 becomes expm1(x)."""
+    """exp(x) - 1 becomes expm1(x), and 1 - exp(x) its negative."""
     for role in job.each():
         source, node = job.find(role, ast.BinOp, lambda n: isinstance(n.op, ast.Sub))
-        op = is_op(source, node.left, "exp")
-        if op is None or constant(source, node.right) != 1:
-            raise Refused("what is subtracted from is not written as an exp here")
-        job.replace(source, node, f"{spelling.torch(job, source, node)}.expm1({source.text(op.operand)})")
+        sign = "-" if constant(source, node.left) == 1 else ""
+        exponential, one = (node.right, node.left) if sign else (node.left, node.right)
+        op = is_op(source, exponential, "exp")
+        if op is None or constant(source, one) != 1:
+            raise Refused("the exp is not written beside the 1 here")
+        job.replace(source, node, f"{sign}{spelling.torch(job, source, node)}.expm1({source.text(op.operand)})")
 
 
 @form("half_angle")
@@ -48,7 +51,7 @@ def write_half_angle(job: Job) -> None:
         op = is_op(source, node.right, "cos")
         if op is None or constant(source, node.left) != 1:
             raise Refused("the cosine is not written beside the 1 here")
-        job.replace(source, node, f"2 * {spelling.torch(job, source, node)}.sin(({source.text(op.operand)}) / 2) ** 2")
+        job.replace(source, node, f"2 * {spelling.torch(job, source, node)}.sin({fit(source.text(op.operand), ATOM)} / 2) ** 2")
 
 
 @form("exact_distances")

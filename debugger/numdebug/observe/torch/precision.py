@@ -35,12 +35,16 @@ class Precision:
         self.consumed = [cell for cell, _ in self.named]
         self.consumed += [cell for cell in self.losses if cell not in self.consumed and cell.producer is not None]
 
+    def exact(self, cells: list[Cell]) -> dict[int, torch.Tensor]:
+        """One pass in float64 over what these values depend on; by id of the Cell."""
+        shadow = Shadow(self.converter, cells, [])
+        shadow.keep = {id(cell) for cell in cells}
+        shadow.run()
+        return shadow.kept
+
     def screen(self, harm: float) -> dict[int, Error]:
         """One pass in float64 over what the consumed values depend on."""
-        shadow = Shadow(self.converter, self.consumed, [])
-        shadow.keep = {id(cell) for cell in self.consumed}
-        shadow.run()
-        return self._errors(self.consumed, shadow.kept, [], harm, 0.0)
+        return self._errors(self.consumed, self.exact(self.consumed), [], harm, 0.0)
 
     def gradient_error(self) -> float:
         """The step's gradients in its own formats against those in float64."""
@@ -66,11 +70,9 @@ class Precision:
 
     def kept_wide(self, places: frozenset[int], cell: Cell, harm: float) -> Error:
         """The step in its own formats, but for the operations at `places`."""
-        exact = Shadow(self.converter, [cell], [])
-        exact.keep = {id(cell)}
-        exact.run()
+        exact = self.exact([cell])[id(cell)]
         result = Replay(self.converter, [cell], backward=False).run(widened(places)).results[0]
-        found = lost(result, exact.kept[id(cell)], [], harm, 0.0)
+        found = lost(result, exact, [], harm, 0.0)
         assert found is not None
         return found
 
@@ -97,6 +99,7 @@ def lost(recorded: torch.Tensor, exact: torch.Tensor, moved: Iterable[torch.Tens
     magnitude = torch.where(fine, high.abs(), 0.0)
     known = (magnitude >= info.tiny) & (magnitude > _KNOWN * error * (_EPS64 / info.eps))
     bad = known & (error > harm * magnitude)
+    wrong = int(bad.sum())
     spread = None
     for other in moved:
         off = (other.to(torch.float64) - high).abs()
@@ -114,4 +117,5 @@ def lost(recorded: torch.Tensor, exact: torch.Tensor, moved: Iterable[torch.Tens
         exact=float(high.flatten()[worst]),
         norm=float(torch.linalg.vector_norm(error)) / scale if scale else 0.0,
         inherent=None if spread is None else float(spread.flatten()[worst]),
+        wrong=wrong,
     )

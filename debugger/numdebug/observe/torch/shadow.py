@@ -17,7 +17,10 @@ from numdebug.observe.torch.records import Cell, Raw
 from numdebug.observe.torch.replay import Outcome, Replay
 
 # Results that are decisions, or come from outside: taken as recorded.
-_DECIDED = frozenset({"round", "floor", "ceil", "trunc", "sign", "sgn", "heaviside", "floor_divide", "empty", "bernoulli"})
+_DECIDED = frozenset({
+    "round", "floor", "ceil", "trunc", "sign", "sgn", "heaviside", "floor_divide", "empty", "bernoulli",
+    "eigh", "svd", "eig", "linalg_qr",  # vectors are given up to a sign
+})  # fmt: skip
 _EXACT_CONSTANTS = frozenset({"full", "full_like", "ones", "ones_like", "zeros", "zeros_like", "eye", "new_full", "new_zeros", "new_ones"})
 _LOW = (torch.float32, torch.float16, torch.bfloat16)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -129,14 +129,11 @@ class TorchRun:
             return "", f"the repair computes something else: in float64 it differs from the line as written by {worst:.1e}"
         return f"in float64 the repair agrees with the line as written to {worst:.1e}", None
 
-    def exact(self, value: Value) -> np.ndarray | None:
+    def exact(self, values: Sequence[Value]) -> dict[int, np.ndarray]:
         """See Run."""
-        try:
-            replay = Replay(self.converter, [self.converter.cells[value.id]], backward=False)
-            replay.wide = True
-            return array(replay.run().results[0])
-        except CannotReplay as why:
-            raise CannotAsk(str(why)) from why
+        cells = [self.converter.cells[value.id] for value in values]
+        kept = self._asked(lambda: self._precision.exact(cells))
+        return {value.id: array(kept[id(cell)]) for value, cell in zip(values, cells, strict=True) if id(cell) in kept}
 
     def functions(self) -> list[HandWritten]:
         """See Run."""
