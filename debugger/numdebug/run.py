@@ -58,6 +58,19 @@ class HandWritten:
     expression: Site | None = None
 
 
+@dataclass(frozen=True)
+class Overwritten:
+    """A value that a forward operation worked with and its backward read again, with a write in between. Indices of operations."""
+
+    write: int
+    forward: int
+    backward: int
+    changed: int  # elements that the write changed
+    size: int
+    effect: float  # of the backward operation's result: |with - without| / |without|, Euclidean
+    repeats: bool  # run by itself, that operation gives bit for bit what was recorded
+
+
 class Run(Protocol):
     """One observed run. Raises `CannotAsk` where the recording does not suffice."""
 
@@ -90,6 +103,10 @@ class Run(Protocol):
 
     def functions(self) -> list[HandWritten]:
         """Every hand-written derivative of the recorded steps, argument by argument, compared with differences."""
+        ...
+
+    def overwritten(self) -> list[Overwritten]:
+        """Values that backward read after they had been overwritten."""
         ...
 
     def flushed(self) -> dict[str, tuple[int, int, float]]:

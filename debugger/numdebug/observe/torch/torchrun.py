@@ -11,12 +11,13 @@ from numdebug.observe.torch.convert import Converter
 from numdebug.observe.torch.forms import rewrites_for
 from numdebug.observe.torch.gradients import functions
 from numdebug.observe.torch.observer import TorchObserver
+from numdebug.observe.torch.overwritten import overwritten
 from numdebug.observe.torch.records import Cell
 from numdebug.observe.torch.replay import CannotReplay, Outcome, Replay
 from numdebug.observe.torch.stats import array, stats
 from numdebug.recording import Frame, Op, Stats, Value
 from numdebug.report.model import Repair
-from numdebug.run import CannotAsk, HandWritten, Replayed
+from numdebug.run import CannotAsk, HandWritten, Overwritten, Replayed
 
 # Forms that must compute what they replace; the others change the argument on purpose (a clamp, an epsilon, a mask).
 EXACT = frozenset({"log_softmax", "softmax", "logsumexp", "softplus", "log_sigmoid", "scaled_norm", "log_space_product"})
@@ -138,6 +139,10 @@ class TorchRun:
         if self._functions is None:
             self._functions = functions(self.converter)
         return self._functions
+
+    def overwritten(self) -> list[Overwritten]:
+        """See Run."""
+        return overwritten(self.converter)
 
     def flushed(self) -> dict[str, tuple[int, int, float]]:
         """See Run."""
