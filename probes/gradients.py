@@ -11,8 +11,10 @@ Misses    functions that cannot run in float64, whose results differ from call t
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from numdebug.evidence import Evidence, Number
+from numdebug.recording import Site
 from numdebug.run import HandWritten, Run
 
 QUESTION = "Does every hand-written backward compute the derivative of its forward?"
@@ -21,12 +23,15 @@ SILENT = True  # harm without a NaN: asked again of a run with the repair in its
 
 def measure(run: Run) -> Iterator[Evidence]:
     """Wrong ones and surrogates, one fact for each argument."""
-    for one in run.functions():
+    seen = run.functions()
+    for one in seen:
         if one.verdict in ("wrong", "surrogate"):
-            yield _fact(one)
+            others = [o for o in seen if o.function == one.function and o.op == one.op and o.verdict == "wrong" and o is not one]
+            yield _fact(one, others)
 
 
-def _fact(one: HandWritten) -> Evidence:
+def _fact(one: HandWritten, others: list[HandWritten]) -> Evidence:
+    """`others`: further arguments of the same call whose gradients are wrong as well; a repair has to change them together."""
     numbers = {
         "error": Number(one.error, "relative"),
         "backward": Number(one.analytic),
@@ -36,12 +41,20 @@ def _fact(one: HandWritten) -> Evidence:
     }
     if one.factor is not None:
         numbers["factor"] = Number(one.factor)
-    facts = {
+    facts: dict[str, Any] = {
         "op": "backward", "native": f"{one.function}.backward", "phase": "backward", "function": one.function, "argument": one.argument,
         "mistake": one.why, "word": one.word, "sweep": [[h, n] for h, n in one.sweep], "change": one.change, "change_kind": one.change_kind,
         "change_factor": one.change_factor, "members": [one.op], "call": one.call.line if one.call is not None else None,
         "proof": one.proof if one.verdict == "wrong" else "",
     }  # fmt: skip
     kind = "wrong-derivative" if one.verdict == "wrong" else "surrogate-derivative"
-    sites = {"target": one.expression} if one.expression is not None else {}
+    sites: dict[str, Site] = {}
+    changes: dict[str, str] = {}
+    for mistake in (one, *others):
+        if mistake.expression is not None and mistake.expression.span not in {site.span for site in sites.values()}:
+            mark = str(len(sites) + 1) if sites else ""
+            sites["target" + mark] = mistake.expression
+            changes.update({"kind" + mark: mistake.change_kind, "factor" + mark: mistake.change_factor})
+    facts["changes"] = changes
+    facts["whole"] = all(mistake.expression is not None for mistake in (one, *others))  # every mistake has its change
     return Evidence(kind, "gradients", site=one.site, op=one.op, numbers=numbers, facts=facts, sites=sites)

@@ -76,6 +76,19 @@ class Error:
     wrong: int = 0  # elements whose digits are gone, explained or not
 
 
+@dataclass(frozen=True)
+class Overwritten:
+    """A value that a forward operation worked with and its backward read again, with a write in between. Indices of operations."""
+
+    write: int
+    forward: int
+    backward: int
+    changed: int  # elements that the write changed
+    size: int
+    effect: float  # of the backward operation's result: |with - without| / |without|, Euclidean
+    repeats: bool  # run by itself, that operation gives bit for bit what was recorded
+
+
 class Run(Protocol):
     """One observed run. Raises `CannotAsk` where the recording does not suffice."""
 
@@ -108,6 +121,10 @@ class Run(Protocol):
 
     def functions(self) -> list[HandWritten]:
         """Every hand-written derivative of the recorded steps, argument by argument, compared with differences."""
+        ...
+
+    def overwritten(self) -> list[Overwritten]:
+        """Values that backward read after they had been overwritten."""
         ...
 
     def flushed(self) -> dict[str, tuple[int, int, float]]:

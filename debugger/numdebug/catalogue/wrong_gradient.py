@@ -21,7 +21,6 @@ Read on
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 from numdebug.catalogue._bug import Bug
 from numdebug.catalogue._words import number
@@ -81,8 +80,9 @@ def _repair(hits: Sequence[Found]) -> Repair:
     }.get(str(e["mistake"]), "differentiate the forward again: a term or factor is missing")
     if e["change"]:
         words = f"{e['change']} on this line" if not e["change_kind"].startswith("swap") else f"on this line, {e['change']}"
-    kind: Literal["rewrite", "none"] = "rewrite" if e["change_kind"] in WRITABLE and e.sites else "none"
-    return Repair("derivative", kind, words, dict(e.sites), {}, {"kind": e["change_kind"], "factor": e["change_factor"]})
+    changes = e["changes"] or {}
+    written = bool(e["whole"]) and all(kind in WRITABLE for name, kind in changes.items() if name.startswith("kind"))
+    return Repair("derivative", "rewrite" if written and changes else "none", words, dict(e.sites), {}, dict(changes))
 
 
 BROKEN = """\

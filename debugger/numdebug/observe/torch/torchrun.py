@@ -13,13 +13,14 @@ from numdebug.observe.torch.convert import Converter
 from numdebug.observe.torch.forms import rewrites_for
 from numdebug.observe.torch.gradients import functions
 from numdebug.observe.torch.observer import TorchObserver
+from numdebug.observe.torch.overwritten import overwritten
 from numdebug.observe.torch.precision import Precision
 from numdebug.observe.torch.records import Cell
 from numdebug.observe.torch.replay import CannotReplay, Outcome, Replay
 from numdebug.observe.torch.stats import array, stats
 from numdebug.recording import Frame, Op, Sink, Stats, Value
 from numdebug.report.model import Repair
-from numdebug.run import CannotAsk, Error, HandWritten, Replayed
+from numdebug.run import CannotAsk, Error, HandWritten, Overwritten, Replayed
 
 # Forms that must compute what they replace; the others change the argument on purpose (a clamp, an epsilon, a mask).
 EXACT = frozenset({"log_softmax", "softmax", "logsumexp", "softplus", "log_sigmoid", "scaled_norm", "log_space_product"})
@@ -176,6 +177,10 @@ class TorchRun:
             return question()
         except CannotReplay as why:
             raise CannotAsk(str(why)) from why
+
+    def overwritten(self) -> list[Overwritten]:
+        """See Run."""
+        return overwritten(self.converter)
 
     def flushed(self) -> dict[str, tuple[int, int, float]]:
         """See Run."""
