@@ -111,7 +111,7 @@ def _fact(run: Run, sink: Sink, op: Op, every: list[Op], errors: dict[int, Error
     facts = {
         "op": op.name,
         "native": op.native,
-        "form": kind.name,
+        "form": "difference" if kind.name == "running-sum" and _shrinks(run, op) else kind.name,
         "dtype": op.outputs[0].dtype,
         "phase": op.phase,
         "step": op.step,
@@ -122,6 +122,12 @@ def _fact(run: Run, sink: Sink, op: Op, every: list[Op], errors: dict[int, Error
     sites = {"target": op.site, **{role: o.site for role, o in kind.roles.items() if o.site is not None}}
     ops = {"target": op.index, **{role: o.index for role, o in kind.roles.items()}}
     yield Evidence("digits-lost", "precision", site=op.site, op=op.index, numbers=numbers, facts=facts, sites=sites, ops=ops)
+
+
+def _shrinks(run: Run, op: Op) -> bool:
+    """The sum is smaller than what was added up: its terms cancel. A sum that only grows loses what it absorbs."""
+    before = max([run.stats(v).max_abs or 0.0 for v in op.operands] or [0.0])
+    return (run.stats(op.outputs[0]).max_abs or 0.0) < before
 
 
 def _condition(run: Run, op: Op) -> dict[str, Number]:
@@ -155,7 +161,7 @@ def _proof(run: Run, sink: Sink, op: Op, every: list[Op]) -> dict[str, object]:
     line = [o for o in every if o.site is not None and o.site.place == op.site.place]
     try:
         for start in (line, every) if len(line) < len(every) else (line,):
-            for ops in region(run.recording, start):
+            for ops in region(run.recording, sink.value, start):
                 error = run.kept_wide(frozenset(o.index for o in ops), sink.value, HARM)
                 if not error.lost:
                     return {"proof": _cured(op, ops, sink, error), "lines": _lines(op, ops)}

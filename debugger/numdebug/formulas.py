@@ -14,6 +14,7 @@ SOLVERS = frozenset({
     "svd", "eigh",
 })  # fmt: skip
 _LOGS = frozenset({"log", "log2", "log10"})
+REGIONS = 6  # regions tried around one lossy line: the formula it ends, and what leads to that
 _AVERAGES = frozenset({"mean", "sum", "div", "mul", "cumsum", "add", "matmul", "sub", "lerp"})
 
 
@@ -117,14 +118,17 @@ def _running(recording: Recording, op: Op) -> bool:
     )
 
 
-def region(recording: Recording, ops: list[Op]) -> Iterator[list[Op]]:
-    """The operations and, ring by ring, what their operands come from: candidates for a wider format."""
-    inside = list(ops)
-    edge = list(ops)
-    yield list(inside)
-    while edge:
-        ring = {id(o): o for e in edge for v in e.operands if (o := recording.producer(v)) is not None and o.phase == e.phase}
-        edge = [o for key, o in ring.items() if o not in inside]
-        if edge:
-            inside.extend(edge)
-            yield sorted(inside, key=lambda o: o.index)
+def region(recording: Recording, value: Value, ops: list[Op]) -> Iterator[list[Op]]:
+    """Candidates for a wider format: the lines of these operations, and line by line those that their operands come from.
+
+    Only what `value` is computed from counts, and a line counts with all that it computes there.
+    """
+    above = list(recording.upstream(value))
+    lines = {op.site.place for op in ops if op.site is not None}
+    for _ in range(REGIONS):
+        inside = [op for op in above if op.site is not None and op.site.place in lines]
+        yield inside
+        wider = {o.site.place for op in inside for v in op.operands if (o := recording.producer(v)) is not None and o.site is not None}
+        if wider <= lines:
+            return
+        lines |= wider

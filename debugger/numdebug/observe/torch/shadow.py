@@ -14,14 +14,14 @@ import torch
 from numdebug.observe.torch.convert import Converter
 from numdebug.observe.torch.names import canonical
 from numdebug.observe.torch.records import Cell, Raw
-from numdebug.observe.torch.replay import Outcome, Replay
+from numdebug.observe.torch.replay import Outcome, Replay, Rewrite
 
 # Results that are decisions, or come from outside: taken as recorded.
 _DECIDED = frozenset({
     "round", "floor", "ceil", "trunc", "sign", "sgn", "heaviside", "floor_divide", "empty", "bernoulli",
     "eigh", "svd", "eig", "linalg_qr",  # vectors are given up to a sign
 })  # fmt: skip
-_EXACT_CONSTANTS = frozenset({"full", "full_like", "ones", "ones_like", "zeros", "zeros_like", "eye", "new_full", "new_zeros", "new_ones"})
+_MADE = frozenset({"arange", "linspace", "logspace", "full", "scalar_tensor"})  # from Python's numbers, which are float64
 _LOW = (torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -38,11 +38,22 @@ class Shadow(Replay):
         self._random = {r.region.index for r in self.raws if r.region is not None and r.rng is not None}  # functions that draw numbers
         self.unsure = False  # an operation could not run in float64: its recorded result went on as if exact
 
+    def run(self, rewrites: dict[int, Rewrite] | None = None, watch: Iterable[int] = ()) -> Outcome:
+        """As Replay.run; whole numbers that meet a Python float become float64 too."""
+        usual = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64)
+        try:
+            return super().run(rewrites, watch)
+        finally:
+            torch.set_default_dtype(usual)
+
     def call(self, raw: Raw, swap: dict[int, torch.Tensor] | None = None) -> object:
         """The operation in float64; what it decided stays decided."""
         name = canonical(raw.func)
         if name in _DECIDED or raw.index in self._random or (raw.written and not _floats(raw.written)):
             return self._recorded(raw)
+        if name in _MADE and not any(True for _ in raw.cells()):
+            return self._made(raw)
         try:
             result = super().call(raw, swap)
         except (RuntimeError, TypeError, ValueError, NotImplementedError):
@@ -56,6 +67,16 @@ class Shadow(Replay):
             if target is not None and source.tensor is not None and target.dtype.itemsize < source.tensor.dtype.itemsize:
                 return self._moved(result, target.dtype)
         return result
+
+    def _made(self, raw: Raw) -> torch.Tensor:
+        """A range or constant, as exact as the numbers that it was made from."""
+        cell = raw.outs[0]
+        assert cell is not None and cell.tensor is not None
+        if not cell.tensor.is_floating_point():
+            return cell.tensor.clone()
+        made: torch.Tensor = raw.func(*raw.args, **{**raw.kwargs, "dtype": torch.float64})
+        whole = bool((made == made.round()).all())
+        return made if self.generator is None or whole else self._moved(made, cell.tensor.dtype)
 
     def _recorded(self, raw: Raw) -> object:
         outs = [None if c is None or c.tensor is None else _wide(c.tensor) for c in raw.outs]

@@ -1,0 +1,77 @@
+"""a counter or running sum that its format can no longer move
+
+What happens
+    Adding less than half an ulp gives the same number back: a float32 counter stops at 16777216, a bfloat16 one at 256, and a bfloat16
+    average with decay 0.999 never leaves where it started.
+Why it matters
+    Counts, means and averaged weights freeze while the program goes on as if they moved.
+How we know
+    The updates recorded last left the sum bit for bit as it was; the same updates in float64 move it by more than an ulp.
+Not this
+    A series whose terms have become negligible; an average that has arrived; compensated (Kahan) summation.
+Fix
+    Count in int64; sum in float32 or float64 whatever the terms are in; keep averaged weights in float32.
+Read on
+    Higham: Accuracy and Stability of Numerical Algorithms, 2nd edition, chapter 4.
+"""
+
+from __future__ import annotations
+
+from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._digits import wrong_by
+from numdebug.catalogue._words import repair_ops
+from numdebug.rules import Found, seen
+
+
+def _because(hit: Found) -> str:
+    e = hit[0]
+    if e.kind == "digits-lost":
+        return f"a running sum in {e['dtype']} has lost what was added to it: {wrong_by(e)}"
+    half = f"half an ulp of {e['sum']:.9g} in {e['dtype']} is {e['sum'] * e['eps'] / 2:.2g}"
+    what = "the sum" if e["size"] == 1 else f"{e['stuck']} of {e['size']} elements of the sum"
+    return f"the last {e['updates']} updates left {what} bit for bit as it was: {half}, and what is added is less"
+
+
+BROKEN = """\
+import torch
+
+torch.manual_seed(0)
+labels = torch.randint(0, 4, (200, 50))
+seen = torch.zeros((), dtype=torch.bfloat16)
+correct = torch.zeros((), dtype=torch.bfloat16)
+
+for batch in labels:
+    for label in batch[:8]:
+        seen += 1  # here
+    correct = correct + (batch == 1).any()
+print("share of batches:", (correct / seen).item())
+"""
+
+FIXED = """\
+import torch
+
+torch.manual_seed(0)
+labels = torch.randint(0, 4, (200, 50))
+seen = torch.zeros((), dtype=torch.int64)
+correct = torch.zeros((), dtype=torch.int64)
+
+for batch in labels:
+    for label in batch[:8]:
+        seen += 1
+    correct = correct + (batch == 1).any()
+print("share of batches:", (correct / seen).item())
+"""
+
+
+bug = Bug(
+    id="absorbed-addition",
+    title="a running sum that its format can no longer move",
+    family="precision",
+    when=seen("stuck-sum") | seen("digits-lost", form="running-sum"),
+    because=_because,
+    fix="count in int64; sum in a wider format",
+    repair=lambda hits: repair_ops("wider", "keep the count in int64, or the sum in a wider format (float32, float64)", hits),
+    symptoms=("counter stops", "accuracy below the published one", "average never moves"),
+    broken={"torch": BROKEN},
+    fixed={"torch": FIXED},
+)
