@@ -41,10 +41,16 @@ Y = torch.linspace(0.3, 2.1, 24).reshape(6, 4).flip(0)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(
     ("mistake", "seen"),
-    [(lambda g: g, False), (lambda g: -g, True), (lambda g: g * (1 + 1e-2), True), (lambda g: g * (1 + 1e-4), True),
-     (lambda g: g * (torch.arange(len(g)) > 0)[:, None], True), (lambda g: g.index_put((torch.tensor(2), torch.tensor(5)), torch.zeros((), dtype=g.dtype)), True)],
+    [
+        (lambda g: g, False),
+        (lambda g: -g, True),
+        (lambda g: g * (1 + 1e-2), True),
+        (lambda g: g * (1 + 1e-4), True),
+        (lambda g: g * (torch.arange(len(g)) > 0)[:, None], True),
+        (lambda g: g.index_put((torch.tensor(2), torch.tensor(5)), torch.zeros((), dtype=g.dtype)), True),
+    ],
     ids=["none", "sign", "1+1e-2", "1+1e-4", "row", "element"],
-)  # fmt: skip
+)
 def test_small_mistakes_are_seen_and_none_invented(mistake: Any, seen: bool, seed: int):
     class Mistaken(Function):
         @staticmethod
