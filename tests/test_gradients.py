@@ -11,6 +11,7 @@ from opinfo import observer
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from numdebug.observe.torch.differences import compare
 from numdebug.observe.torch.gradients import functions
 from numdebug.observe.torch.torchrun import TorchRun
 from numdebug.run import HandWritten
@@ -35,6 +36,35 @@ def culprit(function: Any) -> int:
 
 X = torch.linspace(-1.7, 1.9, 24).reshape(6, 4)
 Y = torch.linspace(0.3, 2.1, 24).reshape(6, 4).flip(0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    ("mistake", "seen"),
+    [
+        (lambda g: g, False),
+        (lambda g: -g, True),
+        (lambda g: g * (1 + 1e-2), True),
+        (lambda g: g * (1 + 1e-4), True),
+        (lambda g: g * (torch.arange(len(g)) > 0)[:, None], True),
+        (lambda g: g.index_put((torch.tensor(2), torch.tensor(5)), torch.zeros((), dtype=g.dtype)), True),
+    ],
+    ids=["none", "sign", "1+1e-2", "1+1e-4", "row", "element"],
+)
+def test_small_mistakes_are_seen_and_none_invented(mistake: Any, seen: bool, seed: int):
+    class Mistaken(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return torch.tanh(x).square()
+
+        @staticmethod
+        def backward(ctx, grad):
+            y = torch.tanh(ctx.saved_tensors[0])
+            return mistake(grad * 2 * y * (1 - y * y))
+
+    x = torch.randn(9, 7, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    assert all(c.disagrees is seen for c in compare(lambda xs: [Mistaken.apply(*xs)], [x], seed=seed, rounds=3))
 
 
 class LostFactor(Function):

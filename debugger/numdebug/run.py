@@ -77,6 +77,18 @@ class Error:
 
 
 @dataclass(frozen=True)
+class GradientCheck:
+    """A comparison with differences that the program makes itself, by the framework's own function."""
+
+    site: Site | None
+    dtype: str
+    step: float
+    absolute: float  # tolerances
+    relative: float
+    largest: float  # of the results that are differenced
+
+
+@dataclass(frozen=True)
 class Overwritten:
     """A value that a forward operation worked with and its backward read again, with a write in between. Indices of operations."""
 
@@ -121,6 +133,10 @@ class Run(Protocol):
 
     def functions(self) -> list[HandWritten]:
         """Every hand-written derivative of the recorded steps, argument by argument, compared with differences."""
+        ...
+
+    def checks(self) -> list[GradientCheck]:
+        """Gradient checks that the program makes itself."""
         ...
 
     def overwritten(self) -> list[Overwritten]:

@@ -17,8 +17,8 @@ Call = Callable[[list[torch.Tensor]], list[torch.Tensor]]
 
 # Relative to the size of the elements moved. In float64 the optimum of a fourth-order difference is eps^(1/5), about 1e-3; what is less
 # smooth than a polynomial wants smaller steps, what computes in float32 inside wants larger ones.
-STEPS = (1e-4, 1e-3, 1e-5, 1e-6, 1e-2, 1e-7)
-ENOUGH = 1e-9  # an uncertainty below this is a hundred times finer than the finest line of the verdict scale
+STEPS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-2, 1e-7)
+ENOUGH = 1e-8  # relative uncertainty: ten times finer than the finest line of the verdict scale
 SHOWN = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
 FLOOR = 1e-8  # below this a derivative counts as 0 in the relative error
 RIGHT, ACCEPTABLE, SUSPICIOUS, WRONG = 1e-7, 1e-5, 1e-3, 1.0

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from numdebug.observe.torch.checks import Check, watched
 from numdebug.observe.torch.trace import Tracer
 
 
@@ -27,11 +28,13 @@ class Hooks:
         self.process = os.getpid()
         self.thread = threading.get_ident()
         self.scaled: list[weakref.ref[torch.Tensor]] = []
+        self.checks: list[Check] = []  # gradient checks that the program makes
         self._undo: list[Any] = []
         self._replace(torch.autograd, "_engine_run_backward", self._backward)
         self._replace(torch.amp.GradScaler, "scale", self._scale)
         self._replace(torch.amp.GradScaler, "update", self._update)
         self._replace(torch.optim.Optimizer, "__init__", self._made)
+        self._replace(torch.autograd, "gradcheck", lambda original: watched(original, tracer, self.checks))
         self._replace_apply()
         for name in ("tolist", "numpy", "__repr__", "__format__", "__array__"):
             self._consumed(name)

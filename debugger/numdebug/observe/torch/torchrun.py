@@ -20,7 +20,7 @@ from numdebug.observe.torch.replay import CannotReplay, Outcome, Replay
 from numdebug.observe.torch.stats import array, stats
 from numdebug.recording import Frame, Op, Sink, Stats, Value
 from numdebug.report.model import Repair
-from numdebug.run import CannotAsk, Error, HandWritten, Overwritten, Replayed
+from numdebug.run import CannotAsk, Error, GradientCheck, HandWritten, Overwritten, Replayed
 
 # Forms that must compute what they replace; the others change the argument on purpose (a clamp, an epsilon, a mask).
 EXACT = frozenset({"log_softmax", "softmax", "logsumexp", "softplus", "log_sigmoid", "scaled_norm", "log_space_product"})
@@ -177,6 +177,11 @@ class TorchRun:
             return question()
         except CannotReplay as why:
             raise CannotAsk(str(why)) from why
+
+    def checks(self) -> list[GradientCheck]:
+        """See Run."""
+        named = [(c, str(c.dtype).removeprefix("torch.")) for c in self.observer.hooks.checks]
+        return [GradientCheck(self.converter.site(c.places), name, c.eps, c.atol, c.rtol, c.largest) for c, name in named]
 
     def overwritten(self) -> list[Overwritten]:
         """See Run."""
