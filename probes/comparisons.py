@@ -14,13 +14,15 @@ import numpy as np
 
 from numdebug.evidence import Evidence, Number
 from numdebug.formats import FORMATS
-from numdebug.graph import first
+from numdebug.graph import climb
 from numdebug.recording import Op, Value
 from numdebug.run import CannotAsk, Run
 
 QUESTION = "Which comparisons come out wrong by a rounding error?"
 
 _EQUAL = frozenset({"eq", "ne"})
+_SIZES = frozenset({"abs", "norm", "square", "pow"})
+_OF_SIZES = frozenset({"max", "amax", "sum", "mean", "sqrt"})
 _WITHIN = frozenset({"le", "lt", "gt", "ge"})
 # float64 repeats the float32 computation with 2e-9 of its error: what is equal there is equal to twelve digits, or exactly.
 EQUAL = 1e-12
@@ -42,13 +44,14 @@ def measure(run: Run) -> Iterator[Evidence]:
         exact = run.exact(list(wanted.values()))
     except CannotAsk:
         return
-    lines: set[object] = set()
+    by_line: dict[object, list[Evidence | None]] = {}
     for op, a, b, tolerance in pairs:
-        if op.site is not None and op.site.place not in lines:
-            found = _missed(run, op, a, b, tolerance, exact)
-            if found is not None:
-                lines.add(op.site.place)
-                yield found
+        if op.site is not None:
+            by_line.setdefault(op.site.place, []).append(_missed(run, op, a, b, tolerance, exact))
+    for outcomes in by_line.values():  # a tolerance that is met in the end was only being waited for
+        found = next((e for e in outcomes if e is not None), None)
+        if found is not None and (found["tolerance"] is None or outcomes[-1] is not None):
+            yield found
 
 
 def _compared(run: Run, op: Op) -> tuple[Value, Value | float, float | None] | None:
@@ -58,12 +61,10 @@ def _compared(run: Run, op: Op) -> tuple[Value, Value | float, float | None] | N
         return (op.operands[0], other, None) if isinstance(other, (Value, int, float)) else None
     if op.name not in _WITHIN or not op.operands or op.operands[0].dtype not in FORMATS:
         return None
-    size = run.recording.producer(op.operands[0])
-    if size is None or size.name != "abs":
+    path = next(climb(run.recording, op.operands[0], _SIZES | _OF_SIZES), None)
+    if path is None or path.op.name != "sub" or len(path.op.operands) != 2 or not any(o.name in _SIZES for o in path.chain):
         return None
-    difference = first(run.recording, size.operands[0])
-    if difference is None or difference.name != "sub" or len(difference.operands) != 2:
-        return None
+    difference = path.op
     bound = run.array(op.operands[1]) if len(op.operands) == 2 else op.scalars.get("other")
     if isinstance(bound, np.ndarray):
         bound = float(bound.max()) if bound.size and np.isfinite(bound).all() else None
@@ -83,7 +84,7 @@ def _missed(run: Run, op: Op, a: Value, b: Value | float, tolerance: float | Non
     with np.errstate(invalid="ignore"):
         missed = (np.abs(high_a - high_b) <= EQUAL * size) & (off > 0) & (off <= ROUNDINGS * eps * size)
         if tolerance is not None:
-            missed &= off > tolerance
+            missed = _beyond(run, op, missed, np.abs(high_a - high_b), off, size)
     if not missed.any():
         return None
     numbers = {
@@ -100,6 +101,21 @@ def _missed(run: Run, op: Op, a: Value, b: Value | float, tolerance: float | Non
     sites = {"target": op.site} if op.site is not None else {}
     ops = {"target": op.index}
     return Evidence("missed-equality", "comparisons", site=op.site, op=op.index, numbers=numbers, facts=facts, sites=sites, ops=ops)
+
+
+def _beyond(run: Run, op: Op, missed: np.ndarray, exact: np.ndarray, off: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Of the missed elements those that the program found too far apart; of a norm or maximum all of them or none."""
+    outcome = run.array(op.outputs[0])
+    if outcome is None:
+        return np.zeros_like(missed)
+    far = ~outcome if op.name in ("lt", "le") else outcome
+    if far.shape == missed.shape:
+        return np.logical_and(missed, far)
+    eps = FORMATS[op.operands[0].dtype].eps
+    scale = float(np.linalg.norm(np.broadcast_to(size, missed.shape)))
+    equal = float(np.linalg.norm(exact)) <= EQUAL * scale and float(np.linalg.norm(off)) <= ROUNDINGS * eps * scale
+    apart: np.ndarray = off > 0
+    return apart if far.all() and equal else np.zeros_like(missed)
 
 
 def _both(run: Run, side: Value | float, exact: dict[int, np.ndarray]) -> tuple[np.ndarray | None, np.ndarray | None]:

@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from numdebug.evidence import Evidence, Number
 from numdebug.formats import FORMATS
 from numdebug.formulas import SOLVERS, formula, region
-from numdebug.recording import Op, Sink, Value
+from numdebug.graph import first
+from numdebug.recording import Op, Recording, Sink, Value
 from numdebug.run import CannotAsk, Error, Run
 
 QUESTION = "Where did the digits go?"
@@ -28,6 +30,7 @@ HARM = 0.1
 # In a backward-stable algorithm the error is what its own roundings, each like half an ulp on an operand, explain. A sum of n terms
 # collects n of them at worst and sqrt(n) as a rule; a hundred stand for the ten thousand operations of a long chain.
 BEYOND = 100.0
+_SIZES = frozenset({"abs", "norm", "mean", "sum", "pow", "square", "sqrt", "max", "amax", "div"})
 MOST = 8  # wrong values traced in one run: they share their cause
 
 
@@ -36,11 +39,11 @@ def measure(run: Run) -> Iterator[Evidence]:
     if run.recording.sinks:
         return
     try:
-        screened = run.shadow(HARM)
+        wrong = _wrong(run)
     except CannotAsk:
         return
     seen: set[object] = set()
-    for sink in [s for s in run.consumed() if s.value.id in screened and harmed(screened[s.value.id])][-MOST:]:
+    for sink in wrong[-MOST:]:
         try:
             errors = run.trace_errors(sink.value, HARM, BEYOND)
         except CannotAsk:
@@ -51,6 +54,27 @@ def measure(run: Run) -> Iterator[Evidence]:
             if where not in seen:
                 seen.add(where)
                 yield from _fact(run, sink, op, every, errors)
+
+
+def _wrong(run: Run) -> list[Sink]:
+    """Consumed values that are wrong. Where one should be 0 (the difference between two results), what it was computed from."""
+    found: list[Sink] = []
+    todo = {s.value.id: s for s in run.consumed()}
+    seen: set[int] = set()
+    for _ in range(3):
+        errors = run.errors([s.value for s in todo.values()], HARM) if todo else {}
+        seen.update(todo)
+        found += [s for s in todo.values() if s.value.id in errors and harmed(errors[s.value.id])]
+        zero = [s for s in todo.values() if s.value.id in errors and 2 * errors[s.value.id].zeros >= errors[s.value.id].size]
+        sides = [replace(s, value=v) for s in zero for v in _sides(run.recording, s.value)]
+        todo = {s.value.id: s for s in sides if s.value.id not in seen}
+    return found
+
+
+def _sides(recording: Recording, value: Value) -> list[Value]:
+    """The two sides of the difference that a norm, mean or maximum was taken of."""
+    above = first(recording, value, _SIZES)
+    return [v for v in above.operands if v.dtype in FORMATS] if above is not None and above.name in ("sub", "rsub", "add") else []
 
 
 def harmed(error: Error, explained: bool = False) -> bool:

@@ -111,8 +111,15 @@ def _noisy(run: Run, one: Value, other: Value, at: Op, step: float) -> Iterator[
         "bound": Number(bound),
         "derivative": Number(float(np.abs(exact).max())),
     }
-    facts = {"op": at.name, "native": at.native, "dtype": one.dtype, "by": "hand", "members": [at.index], "proof": proof}
+    facts: dict[str, object] = {"op": at.name, "native": at.native, "dtype": one.dtype, "by": "hand", "members": [at.index], "proof": proof}
+    facts["checks"] = _checks(run, at)
     yield Evidence("noisy-quotient", "quotients", site=at.site, op=at.index, numbers=numbers, facts=facts)
+
+
+def _checks(run: Run, at: Op) -> bool:
+    """The program also differentiates, and the quotient is no part of what it differentiates: a check, not a derivative that it needs."""
+    recording = run.recording
+    return any(op.phase == "backward" for op in recording.ops) and not any(recording.depends(at, loss) for loss in run.losses())
 
 
 def _check(check: GradientCheck) -> Iterator[Evidence]:

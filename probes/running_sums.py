@@ -9,137 +9,159 @@ Misses    sums inside one operation (sum, cumsum, a normalisation's running stat
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from numdebug.evidence import Evidence, Number
 from numdebug.formats import FORMATS
-from numdebug.graph import STRUCTURAL
+from numdebug.graph import STRUCTURAL, carriers
 from numdebug.recording import Op, Recording, Value
 from numdebug.run import CannotAsk, Run
 
 QUESTION = "Which running sums have stopped moving?"
 SILENT = True  # harm without a NaN: asked again of a run with the repair in its source
 
-_ADDS = frozenset({"add", "sub", "lerp", "addcmul", "addcdiv", "index_add", "index_put", "scatter_add"})
-_BETWEEN = STRUCTURAL | {"mul", "div", "cast"}  # what may stand between one update and the next: a decay, a reshape
-# So many updates in a row without effect are no accident of one rounding: even if each were absorbed with probability 1/2, eight are 0.4 %.
+_ADDS = frozenset({"add", "sub", "lerp", "addcmul", "addcdiv"})
+_BETWEEN = STRUCTURAL | {"mul", "div", "cast", "add", "sub"}  # what may stand between one update and the next: a decay, a reshape
+DEPTH = 4  # operations between one update and the next
+WINDOW = 64  # updates looked at: the last ones
+# So many updates without effect are no accident of one rounding: even if each were absorbed with probability 1/2, eight are 0.4 %.
 TAIL = 8
-DRIFT = 0.1  # of the sum: what the updates of the whole run amount to where only a few of them were recorded
+DRIFT = 0.1  # of the sum: what the updates of the whole run amount to, where only a few of them were recorded
 
 
 @dataclass
-class _Chain:
-    """Updates of one sum, in order."""
+class _Update:
+    """One addition to a running sum: which elements it left as they were, and what it would have added to them."""
 
-    ops: list[Op] = field(default_factory=list)
+    op: Op
+    chain: int  # the first update of the same sum
+    still: np.ndarray
+    added: np.ndarray
+    held: np.ndarray
+
+    @property
+    def lost(self) -> bool:
+        """Half of the elements that should have moved did not."""
+        return 2 * int(self.still.sum()) >= max(1, int((self.added != 0).sum()))
 
 
 def measure(run: Run) -> Iterator[Evidence]:
-    """One fact for each line."""
-    lines: dict[object, list[list[Op]]] = {}
-    for chain in _chains(run.recording):
-        tail = _still(run, chain.ops)
-        if len(tail) >= 2 and tail[-1].site is not None:
-            lines.setdefault(tail[-1].site.place, []).append(tail)
-    for tails in lines.values():
-        yield from _fact(run, tails)
+    """One fact for each expression."""
+    lines: dict[object, list[_Update]] = {}
+    for op, state, chain in _updates(run.recording):
+        update = _update(run, op, state, chain)
+        if update is not None and op.site is not None:
+            lines.setdefault((op.site.span, op.name), []).append(update)
+    for updates in lines.values():
+        yield from _fact(run, updates)
 
 
-def _chains(recording: Recording) -> list[_Chain]:
-    """Each sum's updates, tied together by the dataflow from one to the next on the same expression."""
-    of: dict[int, _Chain] = {}
-    chains: list[_Chain] = []
+def _updates(recording: Recording) -> list[tuple[Op, Value, int]]:
+    """Additions whose result the same expression adds to again, in order; the operand that is the sum; the first addition to it."""
+    chains: dict[int, int] = {}
+    again: set[int] = set()
+    found: list[tuple[Op, Value, int]] = []
     for op in recording.ops:
-        if op.phase != "forward" or op.name not in _ADDS or op.site is None or not op.outputs or op.outputs[0].dtype not in FORMATS:
-            continue
-        before = _before(recording, op)
-        chain = of.get(before.index) if before is not None else None
-        if chain is None:
-            chain = _Chain()
-            chains.append(chain)
-        chain.ops.append(op)
-        of[op.index] = chain
-    return [c for c in chains if len(c.ops) >= 2]
+        if op.phase == "forward" and op.name in _ADDS and op.site is not None and op.outputs and op.outputs[0].dtype in FORMATS:
+            state, before = _state(recording, op)
+            chains[op.index] = op.index
+            if state is not None and before is not None:
+                again.update((before.index, op.index))
+                chains[op.index] = chains.get(before.index, before.index)
+                found.append((op, state, chains[op.index]))
+            elif op.operands and op.operands[0].dtype == op.outputs[0].dtype:
+                found.append((op, op.operands[0], op.index))
+    return [one for one in found if one[0].index in again]
 
 
-def _before(recording: Recording, op: Op) -> Op | None:
-    """The update whose result this one goes on from."""
-    todo = [(v, 0) for v in op.operands if v.shape == op.outputs[0].shape]
-    while todo:
-        value, depth = todo.pop(0)
-        above = recording.producer(value)
-        if above is None or depth > 4:
-            continue
-        if above.name == op.name and above.site is not None and op.site is not None and above.site.span == op.site.span:
-            return above
-        if above.name in _BETWEEN:
-            todo.extend((v, depth + 1) for v in above.operands if v.shape == value.shape)
-    return None
+def _state(recording: Recording, op: Op) -> tuple[Value | None, Op | None]:
+    """The operand that goes on from the same expression's earlier result, and that earlier operation."""
+    for operand in op.operands:
+        todo, seen = [(operand, 0)], {operand.id}
+        while todo:
+            value, depth = todo.pop(0)
+            above = recording.producer(value)
+            if above is None or depth > DEPTH:
+                continue
+            if above.name == op.name and above.site is not None and op.site is not None and above.site.span == op.site.span:
+                return operand, above
+            if above.name in _BETWEEN:
+                todo.extend((v, depth + 1) for v in carriers(above) if v.id not in seen)
+                seen.update(v.id for v in above.operands)
+    return None, None
 
 
-def _state(recording: Recording, op: Op, before: Op | None) -> Value | None:
-    """The sum as it was before this update."""
-    if before is not None:
-        return before.outputs[0]
-    return next((v for v in op.operands if v.shape == op.outputs[0].shape and v.dtype == op.outputs[0].dtype), None)
+def _update(run: Run, op: Op, state: Value, chain: int) -> _Update | None:
+    """The addition, element by element, in float64."""
+    new, old = run.array(op.outputs[0]), run.array(state)
+    others = [run.array(v) for v in op.operands if v is not state]
+    if new is None or old is None or old.shape != new.shape or any(o is None for o in others):
+        return None
+    factor = op.scalars.get("alpha", op.scalars.get("value", 1))
+    other = op.scalars.get("other")
+    wide = [np.asarray(o, dtype=np.float64) for o in others]
+    if op.name == "lerp":
+        weight = wide[1] if len(wide) > 1 else op.scalars.get("weight")
+        added = (wide[0] - old) * weight if wide and isinstance(weight, (float, int, np.ndarray)) else None
+    elif op.name in ("addcmul", "addcdiv"):
+        added = (wide[0] * wide[1] if op.name == "addcmul" else wide[0] / wide[1]) if len(wide) == 2 else None
+    else:
+        added = wide[0] if wide else np.asarray(float(other)) if isinstance(other, (int, float)) else None
+    if added is None or not isinstance(factor, (int, float)):
+        return None
+    added = np.broadcast_to(np.abs(added * factor), new.shape)
+    return _Update(op, chain, (new == old) & (added != 0), added, np.abs(old.astype(np.float64)))
 
 
-def _still(run: Run, ops: list[Op]) -> list[Op]:
-    """The updates at the end of a chain that left at least half of the sum's elements as they were."""
-    tail: list[Op] = []
-    for op, before in zip(reversed(ops), [*reversed(ops[:-1]), None], strict=True):
-        state = _state(run.recording, op, before)
-        old, new = (run.array(state) if state is not None else None), run.array(op.outputs[0])
-        if old is None or new is None or old.shape != new.shape or 2 * int((old == new).sum()) < new.size or not new.any():
-            break
-        tail.append(op)
-    return tail[::-1]
-
-
-def _fact(run: Run, tails: list[list[Op]]) -> Iterator[Evidence]:
-    recording = run.recording
-    ends = [(tail, _state(recording, tail[0], _before(recording, tail[0])), tail[-1].outputs[0]) for tail in tails]
-    try:
-        exact = run.exact([v for _, first, last in ends if first is not None for v in (first, last)])
-    except CannotAsk:
+def _fact(run: Run, updates: list[_Update]) -> Iterator[Evidence]:
+    tail = updates[-WINDOW:]
+    lost = [u for u in tail if u.lost]
+    if len(lost) < 2 or 2 * len(lost) < len(tail):
         return
-    stuck = size = 0
-    moved = total = largest = 0.0
-    for tail, first, last in ends:
-        if first is None or first.id not in exact or last.id not in exact:
-            continue
-        old, new = run.array(first), run.array(last)
-        assert old is not None and new is not None
-        drift = np.abs(exact[last.id] - exact[first.id])
-        ulp = np.maximum(np.abs(old.astype(np.float64)) * FORMATS[last.dtype].eps, FORMATS[last.dtype].subnormal)
-        still = (old == new) & (drift > (ulp if len(tail) >= TAIL else 0.0))
-        stuck += int(still.sum())
-        size += new.size
-        moved += float((drift[still] ** 2).sum()) / len(tail) ** 2
-        total += float((old.astype(np.float64)[still] ** 2).sum())
-        largest = max([largest, *np.abs(old[still].astype(np.float64)).ravel()])
-    tail = max(tails, key=len)
-    rate = (moved / total) ** 0.5 if total else 0.0
-    steps = len(recording.steps)
-    if 2 * stuck < size or (len(tail) < TAIL and rate * steps < DRIFT):
+    last = lost[-1]
+    dtype = last.op.outputs[0].dtype
+    eps = FORMATS[dtype].eps
+    missing = sum(float((u.added * u.still).sum()) for u in lost)
+    held = max(float(u.held[u.still].max()) for u in lost if u.still.any())
+    moves = [float(np.linalg.norm(u.added[u.still]) / max(float(np.linalg.norm(u.held[u.still])), FORMATS[dtype].tiny)) for u in lost]
+    rate = float(np.mean(moves))
+    size = float(np.mean([u.still.sum() for u in lost]))
+    if len(lost) >= TAIL:
+        if missing < eps * held * max(1.0, size):
+            return  # not an ulp in all: terms that have become negligible
+    elif rate * len(run.recording.steps) < DRIFT:
         return
-    op = tail[-1]
+    if not _really(run, last, sum(float(u.added[u.still].mean()) for u in lost if u.chain == last.chain)):
+        return
+    op = last.op
     numbers = {
-        "stuck": Number(stuck, "elements"),
-        "size": Number(size, "elements"),
-        "updates": Number(len(tail), "updates in a row without effect"),
-        "sum": Number(largest),
-        "drift": Number(rate, "of the sum, an update"),
-        "eps": Number(FORMATS[op.outputs[0].dtype].eps),
+        "updates": Number(len(lost), f"of the last {len(tail)} updates without effect"),
+        "of": Number(len(tail), "updates"),
+        "stuck": Number(int(last.still.sum()), "elements"),
+        "size": Number(int(last.still.size), "elements"),
+        "sum": Number(held),
+        "added": Number(float(np.median(last.added[last.still]))),
+        "rate": Number(rate, "of the sum, an update"),
+        "eps": Number(eps),
     }
-    proof = f"the recorded updates once more in float64 move {'it' if size == 1 else f'{stuck} elements'}, by {rate:.1e} of the sum each"
-    members = [o.index for o in tail]
-    facts = {"op": op.name, "native": op.native, "dtype": op.outputs[0].dtype, "members": members, "step": op.step, "proof": proof}
+    proof = f"the recorded updates once more in float64 move the sum, by {rate:.1e} of it each"
+    members = [u.op.index for u in lost]
+    facts = {"op": op.name, "native": op.native, "dtype": dtype, "members": members, "step": op.step, "proof": proof}
     sites = {"target": op.site} if op.site is not None else {}
     ops = {"target": op.index}
-    made = ends[0][1]
-    if made is not None and made.made_at is not None:
-        sites["made"] = made.made_at
     yield Evidence("stuck-sum", "running_sums", site=op.site, op=op.index, numbers=numbers, facts=facts, sites=sites, ops=ops)
+
+
+def _really(run: Run, last: _Update, missing: float) -> bool:
+    """In float64 the sum has gone on by what the recorded one misses. Compensated summation, which carries it elsewhere, has not."""
+    value = last.op.outputs[0]
+    recorded = run.array(value)
+    try:
+        exact = run.exact([value]).get(value.id)
+    except CannotAsk:
+        return False
+    if recorded is None or exact is None:
+        return False
+    return float(np.abs(exact - recorded.astype(np.float64))[last.still].max()) >= missing / 2

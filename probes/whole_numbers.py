@@ -14,14 +14,15 @@ import numpy as np
 
 from numdebug.evidence import Evidence, Number
 from numdebug.formats import FORMATS
-from numdebug.graph import STRUCTURAL
-from numdebug.recording import Op
+from numdebug.graph import STRUCTURAL, leaf
+from numdebug.recording import Op, Recording, Site, Value
 from numdebug.run import Run
 
 QUESTION = "Which whole numbers (positions, ids, counts, times) does their format not hold apart?"
 EARLY = True  # asked of the first step too, while set-up and data are at hand
 SILENT = True  # harm without a NaN: asked again of a run with the repair in its source
 
+STEPS = 4  # of the format between neighbours, in the median: two binary digits of the differences are left
 _SCALES = frozenset({"mul", "div", "matmul", "neg", "cast"})
 _FACE_VALUE = frozenset({
     "eq", "ne", "sin", "cos", "embedding", "index", "gather", "one_hot", "bucketize", "searchsorted", "unique", "remainder",
@@ -32,6 +33,7 @@ _ORDERS = frozenset({"gt", "lt", "ge", "le"})
 def measure(run: Run) -> Iterator[Evidence]:
     """One fact for each line."""
     lines: set[object] = set()
+    yield from _as_given(run)
     for op in run.recording.ops:
         if op.phase != "forward" or op.site is None or op.site.place in lines or not op.outputs or op.outputs[0].dtype not in FORMATS:
             continue
@@ -43,6 +45,54 @@ def measure(run: Run) -> Iterator[Evidence]:
         if found is not None:
             lines.add(op.site.place)
             yield found
+
+
+def _as_given(run: Run) -> Iterator[Evidence]:
+    """Data beyond the format's limit whose elements are subtracted from each other: what is left is a few of the format's steps."""
+    said: set[int] = set()
+    for op in run.recording.ops:
+        if op.phase != "forward" or op.name != "sub" or len(op.operands) != 2 or op.outputs[0].dtype not in FORMATS or op.site is None:
+            continue
+        data = leaf(run.recording, op.operands[0])
+        if data is not leaf(run.recording, op.operands[1]) or data.producer is not None or data.id in said or data.dtype not in FORMATS:
+            continue
+        held, off = run.array(data), run.array(op.outputs[0])
+        eps = FORMATS[data.dtype].eps
+        if held is None or off is None or held.size < 2 or not np.isfinite(held).all() or float(np.abs(held).min()) <= 2.0 / eps:
+            continue
+        flat = np.sort(held.ravel().astype(np.float64))
+        step = float(np.abs(flat).max()) * eps / 2
+        gaps = np.diff(flat)
+        if not (gaps == 0).any() or float(np.median(gaps)) > STEPS * step:
+            continue
+        said.add(data.id)
+        site = data.made_at or _given_at(run.recording, op.operands[0]) or op.site
+        numbers = {
+            "merged": Number(int((gaps == 0).sum()), "neighbours that are the same"),
+            "size": Number(int(held.size), "elements"),
+            "largest": Number(float(np.abs(flat).max())),
+            "gap": Number(float(np.median(gaps)), "median distance of neighbours"),
+            "spacing": Number(step, "between two numbers of this size"),
+            "limit": Number(2.0 / eps, "largest whole number up to which all are held"),
+        }
+        facts = {
+            "op": op.name, "native": op.native, "dtype": data.dtype, "members": [op.index], "used_by": "a difference", "step": op.step,
+            "given": True,
+        }  # fmt: skip
+        sites = {"target": site, "use": op.site}
+        ops = {"use": op.index}
+        yield Evidence("merged-numbers", "whole_numbers", site=site, op=op.index, numbers=numbers, facts=facts, sites=sites, ops=ops)
+
+
+def _given_at(recording: Recording, value: Value) -> Site | None:
+    """The line that hands the data to the framework, where that is recorded."""
+    op = recording.producer(value)
+    while op is not None and op.operands:
+        above = recording.producer(op.operands[0])
+        if above is None:
+            return op.site if op.name == "constant" else None
+        op = above
+    return None
 
 
 def _exact(run: Run, op: Op) -> np.ndarray | None:

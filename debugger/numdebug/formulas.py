@@ -53,6 +53,8 @@ def _difference(recording: Recording, op: Op) -> Formula:
             return Formula("one-minus-cos", (op, inner), {"inner": inner})
     if op.name == "sub" and len(op.operands) == 2:
         square = parts[1]
+        while square is not None and square.name in ("mul", "div") and squared(recording, square) is None:  # (sum x)² / n
+            square = first(recording, square.operands[0])
         if square is not None and (root := squared(recording, square)) is not None and _averages_a_square(recording, op.operands[0], root):
             return Formula("variance", (op, square))
     if _running(recording, op):

@@ -74,6 +74,7 @@ class Error:
     norm: float
     inherent: float | None = None
     wrong: int = 0  # elements whose digits are gone, explained or not
+    zeros: int = 0  # elements that are not 0 as recorded, and 0 but for rounding in float64
 
 
 @dataclass(frozen=True)
@@ -155,8 +156,8 @@ class Run(Protocol):
         """What the last backward pass differentiated."""
         ...
 
-    def shadow(self, harm: float) -> dict[int, Error]:
-        """By id of the values that the program consumes: their error, computed once; `lost` counts relative errors above `harm`."""
+    def errors(self, values: Sequence[Value], harm: float) -> dict[int, Error]:
+        """By id: how far these values are from float64; `lost` counts relative errors above `harm`."""
         ...
 
     def gradient_error(self) -> float:

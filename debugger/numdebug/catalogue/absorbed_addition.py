@@ -29,7 +29,7 @@ def _because(hit: Found) -> str:
         return f"a running sum in {e['dtype']} has lost what was added to it: {wrong_by(e)}"
     half = f"half an ulp of {e['sum']:.9g} in {e['dtype']} is {e['sum'] * e['eps'] / 2:.2g}"
     what = "the sum" if e["size"] == 1 else f"{e['stuck']} of {e['size']} elements of the sum"
-    return f"the last {e['updates']} updates left {what} bit for bit as it was: {half}, and what is added is less"
+    return f"{e['updates']} of the last {e['of']} updates left {what} as it was: {half}, and {e['added']:.2g} was to be added"
 
 
 BROKEN = """\

@@ -25,6 +25,11 @@ from numdebug.rules import Found, seen
 
 def _because(hit: Found) -> str:
     e = hit[0]
+    if e["given"]:
+        return (
+            f"at {e['largest']:.10g} two {e['dtype']} numbers are {e['spacing']:g} apart: {e['merged']} of {e['size']} neighbours "
+            f"are the same number, and their differences, {e['gap']:g} in the median, are a few such steps"
+        )
     return (
         f"{e['dtype']} holds every whole number only up to {e['limit']:.0f}: {e['one']:.12g} and {e['other']:.12g} "
         f"both become {e['both']:.12g} ({e['merged']} such pairs among {e['size']}), and {e['used_by']} takes them at face value"

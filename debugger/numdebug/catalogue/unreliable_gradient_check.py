@@ -63,7 +63,7 @@ bug = Bug(
     id="unreliable-gradient-check",
     title="a difference quotient that is mostly rounding noise",
     family="gradient",
-    when=seen("noisy-quotient", by="hand", error=Above(NOISE)) | seen("noisy-quotient", by="gradcheck", error=Above(BEYOND)),
+    when=seen("noisy-quotient", by="hand", checks=True, error=Above(NOISE)) | seen("noisy-quotient", by="gradcheck", error=Above(BEYOND)),
     because=_because,
     fix="compute both values in float64, or take a larger step (the cube root of eps times the size of x)",
     severity="warning",

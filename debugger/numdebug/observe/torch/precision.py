@@ -11,8 +11,8 @@ from numdebug.observe.torch.consumed import consumed
 from numdebug.observe.torch.convert import Converter
 from numdebug.observe.torch.observer import TorchObserver
 from numdebug.observe.torch.records import Cell
-from numdebug.observe.torch.region import widened
-from numdebug.observe.torch.replay import Replay
+from numdebug.observe.torch.region import in_float64
+from numdebug.observe.torch.replay import Replay, widened
 from numdebug.observe.torch.shadow import Shadow
 from numdebug.run import Error
 
@@ -40,11 +40,14 @@ class Precision:
         shadow = Shadow(self.converter, cells, [])
         shadow.keep = {id(cell) for cell in cells}
         shadow.run()
+        for cell in cells:
+            if id(cell) not in shadow.kept and cell.tensor is not None:  # data: exact as it is
+                shadow.kept[id(cell)] = widened(cell.tensor.detach())
         return shadow.kept
 
-    def screen(self, harm: float) -> dict[int, Error]:
-        """One pass in float64 over what the consumed values depend on."""
-        return self._errors(self.consumed, self.exact(self.consumed), [], harm, 0.0)
+    def errors(self, cells: list[Cell], harm: float) -> dict[int, Error]:
+        """One pass in float64 over what these values depend on."""
+        return self._errors(cells, self.exact(cells), [], harm, 0.0)
 
     def gradient_error(self) -> float:
         """The step's gradients in its own formats against those in float64."""
@@ -71,7 +74,7 @@ class Precision:
     def kept_wide(self, places: frozenset[int], cell: Cell, harm: float) -> Error:
         """The step in its own formats, but for the operations at `places`."""
         exact = self.exact([cell])[id(cell)]
-        result = Replay(self.converter, [cell], backward=False).run(widened(places)).results[0]
+        result = Replay(self.converter, [cell], backward=False).run(in_float64(places)).results[0]
         found = lost(result, exact, [], harm, 0.0)
         assert found is not None
         return found
@@ -118,4 +121,5 @@ def lost(recorded: torch.Tensor, exact: torch.Tensor, moved: Iterable[torch.Tens
         norm=float(torch.linalg.vector_norm(error)) / scale if scale else 0.0,
         inherent=None if spread is None else float(spread.flatten()[worst]),
         wrong=wrong,
+        zeros=int((fine & (low != 0) & ~known & (magnitude <= _KNOWN * error * (_EPS64 / info.eps))).sum()),
     )

@@ -10,7 +10,7 @@ from numdebug.observe.torch.records import Cell, Raw
 from numdebug.observe.torch.replay import CannotReplay, Replay, Rewrite
 
 
-def widened(places: frozenset[int]) -> dict[int, Rewrite]:
+def in_float64(places: frozenset[int]) -> dict[int, Rewrite]:
     """For Replay.run: operations at `places` work on float64 operands, hand float64 to each other, and round what leaves them."""
     region = _Region()
     return dict.fromkeys(places, region.rewrite)

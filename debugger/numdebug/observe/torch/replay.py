@@ -120,7 +120,7 @@ class Replay:
             kwargs = {**kwargs, "dtype": self.dtype}
         if self.wide:
             if raw.rng is not None or not any(True for _ in raw.cells()):
-                return [_widened(c.tensor) if c is not None and c.tensor is not None else None for c in raw.outs]
+                return [widened(c.tensor) if c is not None and c.tensor is not None else None for c in raw.outs]
             if isinstance(kwargs.get("dtype"), torch.dtype) and kwargs["dtype"].is_floating_point:
                 kwargs = {**kwargs, "dtype": torch.float64}
         return raw.func(*args, **kwargs)
@@ -144,7 +144,7 @@ class Replay:
         if self.dtype is not None and value.dtype in (torch.float16, torch.bfloat16):
             value = value.to(self.dtype)
         if self.wide:
-            value = _widened(value)
+            value = widened(value)
         if cell.storage in self._written and not (cell.is_leaf and cell.requires_grad):
             value = value.clone()
         held = value.detach()
@@ -221,7 +221,8 @@ def _identical(a: torch.Tensor, b: torch.Tensor) -> bool:
     return x.dtype == y.dtype and x.shape == y.shape and bool(((x == y) | ((x != x) & (y != y))).all())
 
 
-def _widened(tensor: torch.Tensor) -> torch.Tensor:
+def widened(tensor: torch.Tensor) -> torch.Tensor:
+    """In float64 (complex128); whole numbers and booleans as they are."""
     if tensor.is_complex():
         return tensor.to(torch.complex128)
     return tensor.to(torch.float64) if tensor.is_floating_point() else tensor

@@ -156,9 +156,9 @@ class TorchRun:
     def _precision(self) -> Precision:
         return Precision(self.observer, self.converter)
 
-    def shadow(self, harm: float) -> dict[int, Error]:
+    def errors(self, values: Sequence[Value], harm: float) -> dict[int, Error]:
         """See Run."""
-        return self._asked(lambda: self._precision.screen(harm))
+        return self._asked(lambda: self._precision.errors([self.converter.cells[v.id] for v in values], harm))
 
     def gradient_error(self) -> float:
         """See Run."""
