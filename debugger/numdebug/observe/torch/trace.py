@@ -30,7 +30,7 @@ SEGMENT = 40_000  # operations without a step boundary before the window slides 
 class _Kind:
     """What the schema of an operator says, looked up once."""
 
-    __slots__ = ("mutates", "random", "skip")
+    __slots__ = ("mutates", "random", "skip", "views")
 
     def __init__(self, func: Any) -> None:
         schema = func._schema
@@ -38,6 +38,7 @@ class _Kind:
         self.mutates = [
             (i, a.name, a.kwarg_only) for i, a in enumerate(schema.arguments) if a.alias_info is not None and a.alias_info.is_write
         ]
+        self.views = any(r.alias_info is not None and not r.alias_info.is_write for r in schema.returns)
         self.random = torch.Tag.nondeterministic_seeded in func.tags
 
 
@@ -284,7 +285,7 @@ class Tracer(TorchDispatchMode):
         if name == "aten::detach":
             cell.made_by = "detach"
         record.outs.append(cell)
-        if storage:
+        if storage and not (self._kinds[record.func].views and storage in self._origin):  # another view of numbers that are there
             self._origin[storage] = (address, record.places, name)
 
     # -- writes ------------------------------------------------------------------------------------------------
@@ -334,7 +335,7 @@ class Tracer(TorchDispatchMode):
             written.is_leaf = cell.is_leaf
             written.previous = cell
             record.written.append(written)
-            if storage:
+            if storage and record.phase != "optimizer":  # an update does not make a parameter
                 self._origin[storage] = (address, record.places, record.func._schema.name)
 
     # -- the window --------------------------------------------------------------------------------------------
