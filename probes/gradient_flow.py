@@ -48,7 +48,7 @@ class _Flow:
 
 
 def measure(run: Run) -> Iterator[Evidence]:
-    """At most one fact: of the last recorded step, or of the first."""
+    """The trend in the last recorded step, or in the first; and whether training stalled."""
     if run.recording.sinks:
         return
     gradients = run.gradients()
@@ -62,6 +62,8 @@ def measure(run: Run) -> Iterator[Evidence]:
             yield _fact(run, flow, mine, "shrinking", first)
         elif max(flow.back, flow.ahead) > GROWS and max(flow.each_back, flow.each_ahead) > EACH_GROWS and (first or _stuck(run)):
             yield _fact(run, flow, mine, "growing", first)
+        if not first and _harmed(run, flow):
+            yield Evidence("stalled", "gradient_flow", facts={"members": []})
 
 
 def _flow(layers: list[Layer]) -> _Flow | None:

@@ -8,7 +8,7 @@ Why it matters
 How we know
     A product or sum overflowed in a format as wide as float32, no naive form contains it, nothing brings the value back into range,
     and the loss had not been growing from step to step. Or values or derivatives grew by a steady factor, a thousandfold over five or
-    more layers, in the first step of a run that then failed, or in the last one of a run whose loss never fell.
+    more layers, in the first step of a run that then failed or stalled, or in the last one of a run whose loss never fell.
 Not this
     A loss that grew for steps before it failed (`learning-rate-divergence`); float16 (`float16-overflow`); a square under a root.
 Fix
@@ -116,11 +116,11 @@ bug = Bug(
     id="exploding-gradient",
     title="values or gradients that grow from layer to layer",
     family="gradient",
-    when=(_OVERFLOW & ~Anywhere(_GROWING_LOSS)) | (_AT_START & Anywhere(_OVERFLOW)) | _AT_END,
+    when=(_OVERFLOW & ~Anywhere(_GROWING_LOSS)) | (_AT_START & Anywhere(_OVERFLOW)) | (_AT_START & Anywhere(seen("stalled"))) | _AT_END,
     because=_because,
     fix="normalise between layers, scale the initial weights, or clip by norm",
     repair=_repair,
-    explains=("learning-rate-divergence",),
+    explains=("learning-rate-divergence", "dead-relu", "vanishing-gradient"),
     symptoms=("loss becomes NaN", "loss is inf", "loss stuck", "gradient norm explodes"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},

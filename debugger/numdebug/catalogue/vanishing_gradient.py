@@ -58,11 +58,14 @@ print(loss.item(), layers[0].weight.grad.norm().item())
 FIXED = BROKEN.replace("torch.sigmoid(layer(hidden))  # here", "hidden + torch.relu(layer(hidden))")
 
 
+_AT_END = seen("gradient-flow", trend="shrinking", first=False)
+
 bug = Bug(
     id="vanishing-gradient",
     title="gradients that shrink layer by layer",
     family="gradient",
-    when=seen("gradient-flow", trend="shrinking", first=False) & ~Anywhere(seen("symptom")),
+    when=(_AT_END | (seen("gradient-flow", trend="shrinking", first=True) & Anywhere(seen("stalled")) & ~Anywhere(_AT_END)))
+    & ~Anywhere(seen("symptom")),
     because=_because,
     fix="use ReLU or GELU with kaiming initialisation, residual connections, or normalisation between layers",
     symptoms=("loss stuck", "loss stuck at log(C)", "early layers do not learn", "gradient is tiny"),
