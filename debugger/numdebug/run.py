@@ -199,6 +199,10 @@ class Run(Protocol):
         """The line that constructed the library's module (nn.ReLU, nn.Softmax) inside which the operation ran."""
         ...
 
+    def module(self, op: Op) -> int | None:
+        """A number for the framework's module inside which the operation ran: equal for equal modules, None outside of any."""
+        ...
+
 
 class CannotAsk(Exception):
     """The step cannot be run again; the message says why."""

@@ -55,7 +55,7 @@ for step in range(60):
 print(loss.item(), layers[0].weight.grad.norm().item())
 """
 
-FIXED = BROKEN.replace("torch.sigmoid(layer(hidden))  # here", "hidden + torch.relu(layer(hidden))")
+FIXED = BROKEN.replace("torch.sigmoid(layer(hidden))  # here", "hidden + 0.3 * torch.relu(layer(hidden))")
 
 
 _AT_END = seen("gradient-flow", trend="shrinking", first=False)

@@ -196,6 +196,11 @@ class TorchRun:
         """See Run."""
         return self.converter.site(self.observer.constructions.of(self.converter.raws[op.index].module))
 
+    def module(self, op: Op) -> int | None:
+        """See Run."""
+        held = self.converter.raws[op.index].module
+        return id(held) if held is not None else None
+
     def flushed(self) -> dict[str, tuple[int, int, float]]:
         """See Run."""
         low, high = self._outcome([]), self._outcome([], torch.float32)
