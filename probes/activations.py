@@ -144,6 +144,9 @@ def _dead_fact(run: Run, units: _Units, weights: list[Gradient], share: float, w
         at = bias.made_at  # every unit starts below zero by the same written number
     if at is not None:
         sites["target"] = at
+    rate = run.recording.places.get("optimizer") or run.recording.places.get("update")
+    if rate is not None:
+        sites["optimizer"] = rate
     assert units.alive is not None
     numbers = {
         "dead": Number(int((~units.alive).sum()), "units"),

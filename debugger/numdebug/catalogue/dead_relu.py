@@ -43,8 +43,10 @@ def _because(hit: Found) -> str:
 def _repair(hits: Sequence[Found]) -> Repair:
     if hits[0][0]["first"]:
         return repair_ops("initial_bias", "start the biases at 0, or use an activation with a slope on both sides", hits)
-    if "optimizer" in hits[0][0].sites:
-        return repair_ops("leaky_relu", "use an activation with a slope on both sides, or lower the learning rate", hits)
+    rate = hits[0][0].sites.get("optimizer")
+    if rate is not None:
+        summary = "lower the learning rate, scale the inputs, or use an activation with a slope on both sides"
+        return Repair("learning_rate", "setting", summary, {"target": rate}, {}, {"factor": 0.1})
     return repair_ops("leaky_relu", "use an activation with a slope on both sides", hits)
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from numdebug.fixes import scope, spelling
 from numdebug.fixes.job import Job, form
 from numdebug.fixes.operations import constant, is_number, is_op
-from numdebug.fixes.settings import set_keyword
+from numdebug.fixes.settings import bound_literal, change_bound, parameter_values, set_keyword
 from numdebug.fixes.source import Refused, Source
 from numdebug.fixes.wording import number
 
@@ -161,3 +161,26 @@ def _scale_call(job: Job, source: Source, call: ast.Call, gain: float) -> None:
 
 def _rounded(value: float) -> float:
     return float(f"{value:.2g}")
+
+
+@form("time_step")
+def write_time_step(job: Job) -> None:
+    """Multiply the step h of x + h * f(x) by a factor, where its number is written."""
+    factor = job.get("factor", 0.2)
+    for role in job.each():
+        source, total = job.find(role, ast.BinOp, lambda n: isinstance(n.op, ast.Add | ast.Sub))
+        factors: list[ast.expr] = []
+        for side in (total.left, total.right):
+            if isinstance(side, ast.BinOp) and isinstance(side.op, ast.Mult):
+                factors += [f for f in _factors(side) if is_number(f) or isinstance(f, ast.Name | ast.Attribute)]
+        numbers = [f for f in factors if is_number(f)]
+        bound = numbers or [f for f in factors if bound_literal(source, f) is not None or parameter_values(source, f)]
+        if len(bound) != 1:
+            raise Refused("which factor is the step")
+        change_bound(job, source, bound[0], lambda old: number(_rounded(old * factor)))
+
+
+def _factors(node: ast.expr) -> list[ast.expr]:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        return [*_factors(node.left), *_factors(node.right)]
+    return [node]
