@@ -87,7 +87,9 @@ def _harmed(run: Run, flow: _Flow) -> bool:
     went = progress(run.recording)
     if went is None:
         return False
-    return went.stuck or (went.flat and (went.late > 0.3 * went.first or _same_for_all(run, flow.layers[-1].op)))
+    if went.stuck:
+        return True
+    return went.flat and (went.late > 0.3 * went.first or flow.back < SHRINKS or _same_for_all(run, flow.layers[-1].op))
 
 
 def _same_for_all(run: Run, op: Op) -> bool:

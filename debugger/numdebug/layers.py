@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from numdebug.graph import STRUCTURAL
+from numdebug.graph import STRUCTURAL, leaf
 from numdebug.recording import Op, Recording, Value
 from numdebug.run import Gradient, Run
 
@@ -75,10 +75,16 @@ def incoming(recording: Recording, wanted: set[int]) -> dict[int, Value]:
         if op.phase != "backward" or op.forward not in wanted or op.forward in found:
             continue
         shape = recording.ops[op.forward].outputs[0].shape
-        given = next((v for v in op.operands if v.shape == shape), None) or next((v for v in op.operands if v.shape == shape[::-1]), None)
+        derived = [v for v in op.operands if _derived(recording, v)]  # the others are what the forward pass saved
+        given = next((v for v in derived if v.shape == shape), None) or next((v for v in derived if v.shape == shape[::-1]), None)
         if given is not None:
             found[op.forward] = given
     return found
+
+
+def _derived(recording: Recording, value: Value) -> bool:
+    source = recording.producer(leaf(recording, value))
+    return source is not None and source.phase == "backward"
 
 
 def rms(run: Run, value: Value | None) -> float | None:
