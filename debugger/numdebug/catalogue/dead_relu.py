@@ -46,7 +46,7 @@ def _repair(hits: Sequence[Found]) -> Repair:
     rate = hits[0][0].sites.get("optimizer")
     if rate is not None:
         summary = "lower the learning rate, scale the inputs, or use an activation with a slope on both sides"
-        return Repair("learning_rate", "setting", summary, {"target": rate}, {}, {"factor": 0.1})
+        return Repair("learning_rate", "setting", summary, {"target": rate}, {}, {"factor": 0.1, "look": True})
     return repair_ops("leaky_relu", "use an activation with a slope on both sides", hits)
 
 
