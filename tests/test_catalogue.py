@@ -13,6 +13,9 @@ from numdebug.catalogue import Bug, bugs
 SECTIONS = ["What happens", "Why it matters", "How we know", "Not this", "Fix", "Read on"]
 PROGRAMS = [pytest.param(b, framework, id=f"{b.id}-{framework}") for b in bugs().values() for framework in b.broken]
 UNTRIED = {
+    "shuffled-labels": "which of two orders is the right one cannot be seen",
+    "train-eval-mismatch": "which passes are meant as evaluation is the programmer's to say",
+    "vanishing-gradient": "another architecture is the programmer's to choose",
     "exploding-gradient": "no single line is written badly, so there is no repair to try",
     "uninitialised-memory": "what the memory should have held is the programmer's to say",
 }

@@ -93,7 +93,7 @@ def _in_program(d: Diagnosis, trial: Try | None, failed: bool) -> Diagnosis:
     line = d.site.line if d.site is not None else 0
     if not failed and any(at == line for _, at in outcome.silent):
         return replace(d, confirmed="no", confirmed_why=f"run again {outcome.change}, the same line shows the same harm")
-    if d.bug == "learning-rate-divergence" and not (outcome.falls if failed else outcome.learns):
+    if d.repair.form == "learning_rate" and not (outcome.falls if failed else outcome.learns):
         return replace(d, confirmed="no", confirmed_why=f"run again {outcome.change}, the loss does not fall either")
     before = "the program as it is fails" if failed else "the program as it is shows the harm"
     after = f"all {outcome.steps} steps are finite" if failed else "it is gone"

@@ -63,6 +63,7 @@ def settle(diagnoses: Sequence[Diagnosis], evidence: Sequence[Evidence]) -> list
     """
     if not diagnoses:
         return []
+    diagnoses = _roots(diagnoses)
     ranked = sorted(enumerate(diagnoses), key=lambda pair: (_rank(pair[1]), pair[0]))
     root = ranked[0][1]
     silent = [d for _, d in ranked[1:] if _symptom(d, evidence) != _symptom(root, evidence) and d.confirmed != "no"]
@@ -74,6 +75,23 @@ def settle(diagnoses: Sequence[Diagnosis], evidence: Sequence[Evidence]) -> list
     if silent:
         settled.extend(settle(silent, []))
     return settled
+
+
+def _roots(diagnoses: Sequence[Diagnosis]) -> list[Diagnosis]:
+    """Without those that another explains; they are named beneath it."""
+    known = bugs()
+    kept = list(diagnoses)
+    for d in diagnoses:
+        root = next((r for r in kept if r is not d and r.bug in known and d.bug in known[r.bug].explains and _stands(r, d)), None)
+        if root is not None and d in kept:
+            kept.remove(d)
+            why = f"a consequence of {root.bug}"
+            kept[kept.index(root)] = replace(root, ruled_out=(*root.ruled_out, RuledOut(d.bug, why)))
+    return kept
+
+
+def _stands(root: Diagnosis, other: Diagnosis) -> bool:
+    return root.confirmed == "yes" or (root.confirmed == "not-tried" and other.confirmed != "yes")
 
 
 def _rank(d: Diagnosis) -> tuple[int, int]:

@@ -81,7 +81,7 @@ def _trial(watcher: Any, options: dict[str, Any]) -> Callable[[Repair], Trial | 
             diff = _written(changed, watcher.folder)
             if diff is None:
                 return outcome
-            second = again({"diff": diff, **({"traced": 0} if changed.form == "learning_rate" else {})})
+            second = again({"diff": diff, **({"traced": 0} if changed.form == "learning_rate" and not changed.numbers.get("look") else {})})
             outcome = as_trial(second, f"with {_change(changed)}", changed, _silent(second))
             if outcome.finite and (changed.form != "learning_rate" or outcome.falls):
                 return outcome

@@ -104,6 +104,7 @@ class Op:
     forward: int | None = None  # for a backward op: the forward op it differentiates
     node: str | None = None  # for a backward op: the autograd node, e.g. "LogBackward0"
     in_place: bool = False
+    grad: bool = True  # False where gradients were switched off
 
 
 @dataclass(frozen=True)

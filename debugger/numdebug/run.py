@@ -102,6 +102,27 @@ class Overwritten:
     repeats: bool  # run by itself, that operation gives bit for bit what was recorded
 
 
+@dataclass(frozen=True)
+class Gradient:
+    """The gradient of one parameter after the backward passes of one step, before anything clips it."""
+
+    name: str
+    step: int
+    size: int
+    dims: int
+    norm: float
+    zeros: int  # entries that are exactly 0
+    weight_norm: float
+    used: tuple[int, ...] = ()  # forward operations that read the parameter, in order
+    made_at: Site | None = None  # the line that made it, or filled it last; what an optimizer writes does not count
+    made_by: str | None = None
+
+    @property
+    def relative(self) -> float:
+        """|gradient| / |weight|."""
+        return self.norm / self.weight_norm if self.weight_norm else self.norm
+
+
 class Run(Protocol):
     """One observed run. Raises `CannotAsk` where the recording does not suffice."""
 
@@ -170,6 +191,17 @@ class Run(Protocol):
 
     def kept_wide(self, ops: frozenset[int], value: Value, harm: float) -> Error:
         """The error of `value` when these operations alone are computed in float64."""
+
+    def gradients(self) -> list[Gradient]:
+        """Of every parameter in the recorded steps, by step, in the order in which the forward pass uses them."""
+        ...
+
+    def made(self, op: Op) -> Site | None:
+        """The line that constructed the library's module (nn.ReLU, nn.Softmax) inside which the operation ran."""
+        ...
+
+    def module(self, op: Op) -> int | None:
+        """A number for the framework's module inside which the operation ran: equal for equal modules, None outside of any."""
         ...
 
 

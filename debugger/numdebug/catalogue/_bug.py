@@ -25,6 +25,7 @@ class Bug:
     symptoms: tuple[str, ...] = ()
     broken: dict[str, str] = field(default_factory=dict)
     fixed: dict[str, str] = field(default_factory=dict)
+    explains: tuple[str, ...] = ()  # ids whose facts this root cause brings about: never reported beside it
     page: str = ""
 
     def documented(self, page: str) -> Bug:

@@ -87,6 +87,7 @@ bug = Bug(
     because=_because,
     fix="lower the learning rate",
     repair=_repair,
+    explains=("dead-relu", "vanishing-gradient"),
     symptoms=("loss becomes NaN", "loss grows", "loss stuck"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},

@@ -22,6 +22,7 @@ from numdebug.fixes import (  # noqa: F401  (each adds its writers to FORMS)
     products,
     rearranged,
     settings,
+    training,
 )
 from numdebug.fixes.job import FORMS, Job
 from numdebug.fixes.source import Refused

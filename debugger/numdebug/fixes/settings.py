@@ -91,7 +91,7 @@ def write_optimizer_eps(job: Job) -> None:
         name = (scope.dotted(call.func) or "").rpartition(".")[2]
         old = next((k.value for k in call.keywords if k.arg == "eps"), None)
         if old is not None and not is_number(old):
-            _change_bound(job, source, old, lambda _: eps)
+            change_bound(job, source, old, lambda _: eps)
             continue
         set_keyword(job, source, call, "eps", eps, _EPS_AT.get(name))
 
@@ -112,7 +112,7 @@ def write_learning_rate(job: Job) -> None:
 
     for role in job.each():
         source, node = _rate(job, role)
-        _change_bound(job, source, node, scaled)
+        change_bound(job, source, node, scaled)
 
 
 def _rate(job: Job, role: str) -> tuple[Source, ast.expr]:
@@ -193,7 +193,7 @@ def _rate_in(source: Source, step: ast.expr) -> ast.expr:
     raise Refused("which factor is the rate")
 
 
-def _change_bound(job: Job, source: Source, node: ast.expr, new: Callable[[float], str]) -> None:
+def change_bound(job: Job, source: Source, node: ast.expr, new: Callable[[float], str]) -> None:
     """Change a literal, or the one literal that a name or attribute gets its value from."""
     if is_number(node):
         value = constant(source, node)
@@ -211,15 +211,15 @@ def _change_bound(job: Job, source: Source, node: ast.expr, new: Callable[[float
             passed = _passed(source, home, given[0])
             if passed:
                 for value_node in passed:
-                    _change_bound(job, source, value_node, new)
+                    change_bound(job, source, value_node, new)
                 if not _called_without(source, home, given[0]):
                     return
     if origin is None:
-        passed = _parameter_values(source, node)
+        passed = parameter_values(source, node)
         if not passed:
             raise Refused("the value is not set in one place")
         for value_node in passed:
-            _change_bound(job, source, value_node, new)
+            change_bound(job, source, value_node, new)
         return
     value = constant(source, origin)
     if value is None:
@@ -232,7 +232,7 @@ def bound_literal(source: Source, node: ast.expr) -> ast.expr | None:
     return literal_of(source, node)
 
 
-def _parameter_values(source: Source, node: ast.expr) -> list[ast.expr]:
+def parameter_values(source: Source, node: ast.expr) -> list[ast.expr]:
     """What the calls in the file pass for a parameter."""
     if not isinstance(node, ast.Name):
         return []
@@ -287,7 +287,7 @@ def write_epsilon_value(job: Job) -> None:
         found = list({source.span(n): n for n in found}.values())
         if len(found) != 1:
             raise Refused(f"{len(found)} epsilons could be meant")
-        _change_bound(job, source, found[0], lambda _: eps)
+        change_bound(job, source, found[0], lambda _: eps)
 
 
 def _epsilons(source: Source, top: ast.AST) -> list[ast.expr]:

@@ -24,7 +24,7 @@ class Converter:
         self._values: dict[int, Value] = {}
         self._index = {raw.index: position for position, raw in enumerate(self.raws)}
         self._sites: dict[Any, Site | None] = {}
-        self._modules = _module_names(self.raws)
+        self._modules = _module_names(self.raws, observer)
         self._names = _parameter_names(self.raws, observer)
 
     def convert(self) -> Recording:
@@ -99,6 +99,10 @@ class Converter:
         self._values[id(cell)] = known
         return known
 
+    def name_of(self, key: int) -> str:
+        """The name of a parameter by its identity."""
+        return self._names.get(key, "a parameter")
+
     def site(self, places: Any, module: Any = None, step: int | None = None) -> Site | None:
         """Cached: many operations share a line."""
         if not places:
@@ -126,6 +130,7 @@ class Converter:
             forward=source,
             node=raw.node[0] if raw.node else None,
             in_place=bool(raw.written),
+            grad=raw.grad,
         )
 
     def frames_of(self, op: Op) -> tuple[Any, ...]:
@@ -133,10 +138,11 @@ class Converter:
         return tuple(self.frames.frame(place) for place in reversed(self.raws[op.index].places))
 
 
-def _module_names(raws: list[Raw]) -> dict[int, str]:
+def _module_names(raws: list[Raw], observer: TorchObserver) -> dict[int, str]:
     """Dotted path of every module seen, from the largest module that contains it."""
     seen = {id(raw.module): raw.module for raw in raws if isinstance(raw.module, torch.nn.Module)}
-    roots = [v for v in list(vars(sys.modules["__main__"]).values()) if isinstance(v, torch.nn.Module)] + list(seen.values())
+    roots = [v for v in list(vars(sys.modules["__main__"]).values()) if isinstance(v, torch.nn.Module)]
+    roots += [*observer.constructions.roots(), *seen.values()]
     names: dict[int, str] = {}
     for root in roots:
         for path, module in root.named_modules():
@@ -150,6 +156,7 @@ def _parameter_names(raws: list[Raw], observer: TorchObserver) -> dict[int, str]
     names: dict[int, str] = {}
     main = list(vars(sys.modules["__main__"]).items())
     modules = [v for _, v in main if isinstance(v, torch.nn.Module)]
+    modules += observer.constructions.roots()
     modules += list({id(raw.module): raw.module for raw in raws if isinstance(raw.module, torch.nn.Module)}.values())
     for module in modules:
         for path, tensor in (*module.named_parameters(), *module.named_buffers()):

@@ -35,6 +35,7 @@ class Hooks:
         self._replace(torch.amp.GradScaler, "update", self._update)
         self._replace(torch.optim.Optimizer, "__init__", self._made)
         self._replace(torch.autograd, "gradcheck", lambda original: watched(original, tracer, self.checks))
+        self._replace(torch.nn.Module, "__init__", observer.constructions.init)
         self._replace_apply()
         for name in ("tolist", "numpy", "__repr__", "__format__", "__array__"):
             self._consumed(name)

@@ -18,6 +18,7 @@ import torch
 from numdebug.observe import Stop
 from numdebug.observe.frames import Frames
 from numdebug.observe.imports import when_imported
+from numdebug.observe.torch.flow import Constructions, GradientLog
 from numdebug.observe.torch.hooks import Hooks
 from numdebug.observe.torch.records import Cell
 from numdebug.observe.torch.trace import Tracer
@@ -77,6 +78,8 @@ class TorchObserver:
         self._others: tuple[Any, list[Any]] = ((), [])  # leaves that no optimizer has, and for which optimizers that was found out
         self._counted = 0
         self._begin = time.monotonic()
+        self.gradient_log = GradientLog()
+        self.constructions = Constructions(self.tracer)
         self.hooks = Hooks(self, self.tracer)
         when_imported("torch._dynamo.trace_rules", _leave_to_python)
         self.process = os.getpid()
@@ -194,6 +197,9 @@ class TorchObserver:
                 grads = [(leaf, leaf.grad) for leaf in self._leaves() if leaf.grad is not None]
             if self.tracing:
                 self.gradients = [*self.gradients[-3:], {id(self.tracer.cell(g)) for _, g in grads}]
+                self.gradient_log.note(
+                    self.current.index, ((leaf, self.tracer.cell(leaf), self.tracer.cell(g)) for leaf, g in grads if leaf is not None)
+                )
             norm = None if create_graph else quick_norm([g for _, g in grads])
             if norm is None:
                 norm = total_norm([g for _, g in grads])

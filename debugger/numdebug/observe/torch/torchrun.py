@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from numdebug.observe.torch.convert import Converter
+from numdebug.observe.torch.flow import gradients
 from numdebug.observe.torch.forms import rewrites_for
 from numdebug.observe.torch.gradients import functions
 from numdebug.observe.torch.observer import TorchObserver
@@ -18,9 +19,9 @@ from numdebug.observe.torch.precision import Precision
 from numdebug.observe.torch.records import Cell
 from numdebug.observe.torch.replay import CannotReplay, Outcome, Replay
 from numdebug.observe.torch.stats import array, stats
-from numdebug.recording import Frame, Op, Sink, Stats, Value
+from numdebug.recording import Frame, Op, Sink, Site, Stats, Value
 from numdebug.report.model import Repair
-from numdebug.run import CannotAsk, Error, GradientCheck, HandWritten, Overwritten, Replayed
+from numdebug.run import CannotAsk, Error, Gradient, GradientCheck, HandWritten, Overwritten, Replayed
 
 # Forms that must compute what they replace; the others change the argument on purpose (a clamp, an epsilon, a mask).
 EXACT = frozenset({"log_softmax", "softmax", "logsumexp", "softplus", "log_sigmoid", "scaled_norm", "log_space_product"})
@@ -186,6 +187,19 @@ class TorchRun:
     def overwritten(self) -> list[Overwritten]:
         """See Run."""
         return overwritten(self.converter)
+
+    def gradients(self) -> list[Gradient]:
+        """See Run."""
+        return gradients(self)
+
+    def made(self, op: Op) -> Site | None:
+        """See Run."""
+        return self.converter.site(self.observer.constructions.of(self.converter.raws[op.index].module))
+
+    def module(self, op: Op) -> int | None:
+        """See Run."""
+        held = self.converter.raws[op.index].module
+        return id(held) if held is not None else None
 
     def flushed(self) -> dict[str, tuple[int, int, float]]:
         """See Run."""

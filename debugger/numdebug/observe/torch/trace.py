@@ -31,6 +31,7 @@ class _Kind:
     """What the schema of an operator says, looked up once."""
 
     __slots__ = ("mutates", "random", "skip", "view")
+    __slots__ = ("mutates", "random", "skip", "views")
 
     def __init__(self, func: Any) -> None:
         schema = func._schema
@@ -40,6 +41,7 @@ class _Kind:
         ]
         aliases = any(r.alias_info is not None and not r.alias_info.is_write for r in schema.returns)
         self.view = aliases and not schema.name.startswith("aten::lift_fresh")  # the latter is how data arrive
+        self.views = any(r.alias_info is not None and not r.alias_info.is_write for r in schema.returns)
         self.random = torch.Tag.nondeterministic_seeded in func.tags
 
 
@@ -287,6 +289,7 @@ class Tracer(TorchDispatchMode):
             cell.made_by = "detach"
         record.outs.append(cell)
         if storage and not (self._kinds[record.func].view and storage in self._origin):
+        if storage and not (self._kinds[record.func].views and storage in self._origin):  # another view of numbers that are there
             self._origin[storage] = (address, record.places, name)
 
     # -- writes ------------------------------------------------------------------------------------------------
@@ -336,7 +339,7 @@ class Tracer(TorchDispatchMode):
             written.is_leaf = cell.is_leaf
             written.previous = cell
             record.written.append(written)
-            if storage:
+            if storage and record.phase != "optimizer":  # an update does not make a parameter
                 self._origin[storage] = (address, record.places, record.func._schema.name)
 
     # -- the window --------------------------------------------------------------------------------------------
