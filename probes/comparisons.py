@@ -110,7 +110,8 @@ def _beyond(run: Run, op: Op, missed: np.ndarray, exact: np.ndarray, off: np.nda
         return np.zeros_like(missed)
     far = ~outcome if op.name in ("lt", "le") else outcome
     if far.shape == missed.shape:
-        return np.logical_and(missed, far)
+        both: np.ndarray = missed & far
+        return both
     eps = FORMATS[op.operands[0].dtype].eps
     scale = float(np.linalg.norm(np.broadcast_to(size, missed.shape)))
     equal = float(np.linalg.norm(exact)) <= EQUAL * scale and float(np.linalg.norm(off)) <= ROUNDINGS * eps * scale

@@ -30,7 +30,6 @@ SEGMENT = 40_000  # operations without a step boundary before the window slides 
 class _Kind:
     """What the schema of an operator says, looked up once."""
 
-    __slots__ = ("mutates", "random", "skip", "view")
     __slots__ = ("mutates", "random", "skip", "views")
 
     def __init__(self, func: Any) -> None:
@@ -39,8 +38,6 @@ class _Kind:
         self.mutates = [
             (i, a.name, a.kwarg_only) for i, a in enumerate(schema.arguments) if a.alias_info is not None and a.alias_info.is_write
         ]
-        aliases = any(r.alias_info is not None and not r.alias_info.is_write for r in schema.returns)
-        self.view = aliases and not schema.name.startswith("aten::lift_fresh")  # the latter is how data arrive
         self.views = any(r.alias_info is not None and not r.alias_info.is_write for r in schema.returns)
         self.random = torch.Tag.nondeterministic_seeded in func.tags
 
@@ -288,7 +285,6 @@ class Tracer(TorchDispatchMode):
         if name == "aten::detach":
             cell.made_by = "detach"
         record.outs.append(cell)
-        if storage and not (self._kinds[record.func].view and storage in self._origin):
         if storage and not (self._kinds[record.func].views and storage in self._origin):  # another view of numbers that are there
             self._origin[storage] = (address, record.places, name)
 
