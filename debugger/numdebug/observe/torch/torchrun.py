@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from numdebug.observe.torch.convert import Converter
+from numdebug.observe.torch.emulated import Emulator, largest
 from numdebug.observe.torch.flow import gradients
 from numdebug.observe.torch.forms import rewrites_for
 from numdebug.observe.torch.gradients import functions
@@ -21,7 +22,7 @@ from numdebug.observe.torch.replay import CannotReplay, Outcome, Replay
 from numdebug.observe.torch.stats import array, stats
 from numdebug.recording import Frame, Op, Sink, Site, Stats, Value
 from numdebug.report.model import Repair
-from numdebug.run import CannotAsk, Error, Gradient, GradientCheck, HandWritten, Overwritten, Replayed
+from numdebug.run import CannotAsk, Emulation, Error, Gradient, GradientCheck, HandWritten, Overwritten, Replayed
 
 # Forms that must compute what they replace; the others change the argument on purpose (a clamp, an epsilon, a mask).
 EXACT = frozenset({"log_softmax", "softmax", "logsumexp", "softplus", "log_sigmoid", "scaled_norm", "log_space_product"})
@@ -142,6 +143,14 @@ class TorchRun:
         if self._functions is None:
             self._functions = functions(self.converter)
         return self._functions
+
+    def emulate(self, format: str) -> Emulation:
+        """See Run."""
+        return self._asked(lambda: Emulator(self.observer, self.converter, self._precision.consumed, format).ask())
+
+    def largest(self) -> dict[int, float]:
+        """See Run."""
+        return largest(self.converter)
 
     def consumed(self) -> list[Sink]:
         """See Run."""

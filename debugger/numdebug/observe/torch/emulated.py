@@ -1,0 +1,462 @@
+"""A recorded step as it would be in a narrower format: every number rounded to it, forward and backward, sums taken in float32.
+
+That is what PyTorch's half-precision kernels on a CPU do: operands and results are in the format, each operation computes in float32.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from numdebug.formats import FORMATS
+from numdebug.observe.torch.convert import Converter
+from numdebug.observe.torch.names import canonical
+from numdebug.observe.torch.observer import TorchObserver, all_finite
+from numdebug.observe.torch.records import Cell, Raw, cells_in
+from numdebug.observe.torch.replay import CannotReplay, Outcome, Replay
+from numdebug.run import Emulation, Overflow
+
+KEEP = 0.999  # share of the gradient entries that a loss scale has to keep (the design's figure)
+MODULES = 8  # kept in float32 at most, before the search is given up: each costs a step or two
+
+# Results that are operands moved about, or chosen from: in the format already.
+_MOVES = frozenset({
+    "copy", "_unsafe_view", "cat", "stack", "index", "gather", "index_select", "embedding", "relu", "threshold_backward", "where", "neg",
+    "abs", "max", "min", "amax", "amin", "maximum", "minimum", "sign", "flip", "roll", "repeat", "tril", "triu", "sort", "topk", "zeros",
+    "ones", "zeros_like", "ones_like", "new_zeros", "new_ones", "empty", "max_pool2d_with_indices", "masked_select", "_local_scalar_dense",
+    "isfinite", "isnan", "eq", "ne", "lt", "le", "gt", "ge",
+})  # fmt: skip
+
+# Losses that PyTorch computes in two steps, with what comes between them in the operands' format: (position of `reduction`, of what is
+# reduced first: 0 the elements, 2 their sum).
+_REDUCED = {
+    "mse_loss": (2, 0), "smooth_l1_loss": (2, 0), "huber_loss": (2, 0), "soft_margin_loss": (2, 0), "binary_cross_entropy": (3, 0),
+    "nll_loss_forward": (3, 2), "nll_loss2d_forward": (3, 2),
+}  # fmt: skip
+_MEAN = 1
+
+_node = torch._C._current_autograd_node
+_sequence = torch._C._autograd._get_sequence_nr
+
+
+@cache
+def _kind(func: Any) -> tuple[bool, tuple[tuple[int, str, bool], ...]]:
+    """(results are in the format already, arguments that are written)."""
+    schema = func._schema
+    writes = tuple(
+        (i, a.name, a.kwarg_only) for i, a in enumerate(schema.arguments) if a.alias_info is not None and a.alias_info.is_write
+    )
+    views = any(r.alias_info is not None and not r.alias_info.is_write for r in schema.returns)
+    return views or (canonical(func) in _MOVES and schema.name != "aten::copy_"), writes
+
+
+class _Rounding(TorchDispatchMode):
+    """Rounds what every operation returns or writes, those of the backward pass included."""
+
+    def __init__(self, replay: Emulated) -> None:
+        super().__init__()
+        self.replay = replay
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        out = func(*args, **kwargs)
+        replay = self.replay
+        exact, writes = _kind(func)
+        if exact or replay.busy:
+            return out
+        node = _node()
+        place = replay.place if node is None else replay.places.get(node._sequence_nr())
+        if place in replay.high:
+            return out
+        if writes:
+            for position, name, keyword in writes:
+                target = kwargs.get(name) if keyword or position >= len(args) else args[position]
+                for tensor in target if isinstance(target, (list, tuple)) else (target,):
+                    if isinstance(tensor, torch.Tensor) and tensor.is_floating_point():
+                        tensor.copy_(replay.rounded(tensor, place))
+            return out
+        out = self._reduced(func, args, kwargs, out, place)
+        if isinstance(out, torch.Tensor):
+            result: Any = replay.rounded(out, place)
+        elif isinstance(out, (list, tuple)):
+            result = type(out)([replay.rounded(t, place) if isinstance(t, torch.Tensor) else t for t in out])
+        else:
+            return out
+        if replay.watching and node is not None:
+            replay.note(place, result, (*cells(args), *cells(kwargs)))
+        return result
+
+
+    def _reduced(self, func: Any, args: Any, kwargs: Any, out: Any, place: int | None) -> Any:
+        """A loss whose elements, or their sum, do not fit although their mean would."""
+        position, first = _REDUCED.get(func._schema.name.rpartition("::")[2], (0, 0))
+        if not position:
+            return out
+        mean = args[position] if position < len(args) else kwargs.get("reduction", _MEAN)
+        if mean == first or kwargs.get("out") is not None:
+            return out
+        inner = func(*args[:position], first, *args[position + 1 :], **{k: v for k, v in kwargs.items() if k != "reduction"})
+        near = self.replay.rounded(inner if isinstance(inner, torch.Tensor) else inner[0], place)
+        if all_finite(near):
+            return out
+        return near.sum() if isinstance(out, torch.Tensor) else (near.sum(), *out[1:])
+
+
+def cells(tree: Any) -> Iterable[torch.Tensor]:
+    """Every tensor of nested tuples, lists and dicts."""
+    if isinstance(tree, torch.Tensor):
+        yield tree
+    elif isinstance(tree, (tuple, list)):
+        for item in tree:
+            yield from cells(item)
+    elif isinstance(tree, dict):
+        yield from cells(list(tree.values()))
+
+
+class _Crossing(torch.autograd.Function):
+    """Between a part that is kept in float32 and the rest, as a cast is: the value on the way in, its gradient on the way back."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor, replay: Emulated, into_high: bool) -> torch.Tensor:
+        ctx.replay, ctx.into_high, ctx.place = replay, into_high, replay.place
+        return replay.rounded(tensor, replay.place, True) if not into_high else tensor.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        (grad,) = grads
+        return (ctx.replay.rounded(grad, ctx.place, True) if ctx.into_high else grad), None, None
+
+
+class Emulated(Replay):
+    """One pass in the format. `kept`: groups (see `group`) whose operations stay in float32. `watching`: note where numbers go bad."""
+
+    def __init__(
+        self, converter: Converter, roots: list[Cell], backward: bool, form: str, kept: frozenset[str] = frozenset(), watching: bool = False
+    ) -> None:
+        super().__init__(converter, roots, backward)
+        self.dtype = torch.float32
+        self.low: torch.dtype = getattr(torch, form)
+        limit = FORMATS[form]
+        # The 8-bit format without infinities: what rounds beyond its largest number is NaN, though PyTorch's cast stays at it.
+        self.saturates = limit.max + limit.eps * 2.0 ** (math.frexp(limit.max)[1] - 2) if form == "float8_e4m3fn" else None
+        self.watching = watching
+        self.busy = False
+        self.place: int | None = None
+        self.places: dict[int, int] = {}  # sequence number of a backward node -> position of the forward operation
+        self.high = {p for p in self.needed if group(converter, p) in kept}
+        self.bad: set[int] = set()  # by id of Cell: more that is not finite than was recorded
+        self.top: dict[int | None, float] = {}  # by position: the largest magnitude that did not fit
+        self.first_backward: tuple[int | None, bool] | None = None
+        self.peak = 1.0  # largest magnitude of the backward pass
+        self._position = {raw.index: p for p, raw in enumerate(self.raws)}
+        self._inside = set(self.needed)
+        self._crossed: dict[tuple[int, bool, bool], torch.Tensor] = {}
+        self._leaf_high = {id(c) for p in self.high for c in self.raws[p].cells() if self.home(c) is None}
+        self._held: tuple[list[torch.Tensor], list[tuple[Cell, torch.Tensor]]] = ([], [])
+
+    def rounded(self, tensor: torch.Tensor, place: int | None, own: bool = False) -> torch.Tensor:
+        """To the format and back."""
+        if not tensor.is_floating_point() or tensor.layout is not torch.strided:
+            return tensor
+        busy, self.busy = self.busy, True
+        try:
+            near = tensor.to(self.low).to(tensor.dtype)
+            if self.saturates is not None:
+                near = torch.where(tensor.abs() <= self.saturates, near, math.nan)
+            if self.watching and near.numel() and not all_finite(near):
+                lost = torch.isfinite(tensor) & ~torch.isfinite(near)
+                top = float(tensor[lost].abs().max()) if bool(lost.any()) else math.inf
+                self.top.setdefault(place, top)
+            return near
+        finally:
+            self.busy = busy
+
+    def home(self, cell: Cell) -> int | None:
+        """Position of the operation in this replay that makes it; None for data and parameters."""
+        place = self._position.get(cell.producer) if cell.producer is not None else None
+        if place is None or (cell.is_leaf and cell.requires_grad):
+            return None
+        region = self.raws[place].region
+        if region is not None:
+            place = self._position.get(region.index)
+        return place if place in self._inside else None
+
+    # -- what the replay does differently -----------------------------------------------------------------------
+
+    def get(self, cell: Cell) -> torch.Tensor:
+        """Across the border of a part in float32 by a cast."""
+        tensor = super().get(cell)
+        if self.place is None or not self.high or not tensor.is_floating_point():
+            return tensor
+        home = self.home(cell)
+        source = home in self.high if home is not None else id(cell) in self._leaf_high
+        here = self.place in self.high
+        if source == here:
+            return tensor
+        key = (id(cell), here, torch.is_grad_enabled())
+        if key not in self._crossed:
+            self._crossed[key] = _Crossing.apply(tensor, self, here)
+        return self._crossed[key]
+
+    def call(self, raw: Raw, swap: dict[int, torch.Tensor] | None = None) -> Any:
+        """The operation, remembering which backward nodes belong to it."""
+        self.place = self._position[raw.index]
+        before = _sequence()
+        result = super().call(raw, swap)
+        for number in range(before, _sequence()):
+            self.places[number] = self.place
+        return result
+
+    def _bind(self, raw: Raw, result: Any) -> None:
+        super()._bind(raw, result)
+        if self.watching:
+            self.bad.update(id(c) for c in raw.results() if id(c) in self.env and _worse(self.env[id(c)], c.tensor))
+
+    def _leaf(self, cell: Cell) -> torch.Tensor:
+        value = self.leaf_values.get(id(cell), cell.tensor)
+        if value is not None and value.is_floating_point() and id(cell) not in self._leaf_high:
+            wide = value.detach().to(torch.float32) if value.dtype.itemsize < 4 else value.detach()
+            near = self.leaf_values[id(cell)] = self.rounded(wide, self.place)
+            if self.watching and _worse(near, value):
+                self.bad.add(id(cell))
+        return super()._leaf(cell)
+
+    def _outcome(self) -> Outcome:
+        self.place = None
+        return super()._outcome()
+
+    def _differentiate(self, roots: list[torch.Tensor], outcome: Outcome) -> None:
+        targets = [(cell, leaf) for cell, leaf in self.leaves.values() if leaf.requires_grad and leaf.is_leaf]
+        self._held = ([t for t in roots if t.requires_grad], targets)
+        if self._held[0] and targets:
+            outcome.grads = self.differentiated(1.0)
+            outcome.gradients = len(outcome.grads)
+            outcome.bad_gradients = sum(not all_finite(g) for g in outcome.grads.values())
+
+    # -- more than one backward pass ----------------------------------------------------------------------------
+
+    def differentiated(self, scale: float) -> dict[int, torch.Tensor]:
+        """The gradients of the loss times `scale`, by Cell key. Call it inside `rounding`."""
+        outputs, targets = self._held
+        seeds = [torch.full_like(t, scale) for t in outputs]
+        try:
+            grads = torch.autograd.grad(outputs, [leaf for _, leaf in targets], seeds, retain_graph=True, allow_unused=True)
+        except RuntimeError as error:
+            raise CannotReplay(f"the gradients cannot be computed again: {str(error).splitlines()[0]}") from error
+        return {cell.key: g.detach() for (cell, _), g in zip(targets, grads, strict=True) if g is not None}
+
+    def rounding(self) -> _Rounding:
+        """Inside, every operation's results are rounded."""
+        return _Rounding(self)
+
+    def note(self, place: int | None, result: Any, operands: Iterable[torch.Tensor]) -> None:
+        """One operation of the backward pass."""
+        self.busy = True
+        try:
+            for tensor in cells(result):
+                if tensor.is_floating_point() and tensor.numel() and tensor.layout is torch.strided:
+                    low, high = torch.aminmax(tensor.detach())
+                    top = max(abs(float(low)), abs(float(high)))
+                    if math.isfinite(top):
+                        self.peak = max(self.peak, top)
+                    elif self.first_backward is None:
+                        self.first_backward = (place, all(all_finite(t) for t in operands if t.is_floating_point()))
+        finally:
+            self.busy = False
+
+    # -- where it went wrong -------------------------------------------------------------------------------------
+
+    def birth(self) -> Overflow | None:
+        """The first operation whose result does not fit, among those that what went bad depends on."""
+        born = self._births(self.roots)
+        if born is None and self.first_backward is not None:
+            place, fresh = self.first_backward
+            if place is not None and not fresh:
+                born = self._births([*self.raws[place].cells(), *self.raws[place].results()])
+            if born is None and place is not None:
+                return Overflow(place, True, self.top.get(place, math.inf))
+        return born
+
+    def _births(self, start: Iterable[Cell]) -> Overflow | None:
+        todo, seen, found = [c for c in start if id(c) in self.bad], set(), []
+        while todo:
+            cell = todo.pop()
+            home = self.home(cell)
+            if home is None or home in seen:
+                continue
+            seen.add(home)
+            worse = [c for c in self.raws[home].cells() if id(c) in self.bad]
+            data = next((c for c in worse if self.home(c) is None), None)
+            if data is not None or not worse:
+                found.append((home, data))
+            todo.extend(c for c in worse if c is not data)
+        if not found:
+            return None
+        place, data = min(found, key=lambda pair: pair[0])
+        if data is None:
+            return Overflow(place, False, self.top.get(place, math.inf))
+        top = float(data.tensor.detach().abs().nan_to_num(0.0, 0.0, 0.0).max()) if data.tensor is not None else math.inf
+        value = self.converter.value(data)
+        return Overflow(place, False, top, value.name or ("a parameter" if value.role == "parameter" else "the data"))
+
+
+def _worse(now: torch.Tensor, recorded: torch.Tensor | None) -> bool:
+    """More that is not finite than in the step as it ran."""
+    if not now.is_floating_point() or all_finite(now):
+        return False
+    before = 0 if recorded is None or recorded.shape != now.shape else int((~torch.isfinite(recorded)).sum())
+    return int((~torch.isfinite(now.detach())).sum()) > before
+
+
+def group(converter: Converter, place: int) -> str:
+    """The module in which an operation ran, or its line where there is none with a name."""
+    raw = converter.raws[place]
+    site = converter.site(raw.places, raw.module, raw.step)
+    if site is None:
+        return "outside of the program"
+    return site.module or f"{site.file}:{site.line}"
+
+
+def largest(converter: Converter) -> dict[int, float]:
+    """By position of an operation of the last recorded step: the largest finite magnitude of its results."""
+    found: dict[int, float] = {}
+    last = converter.raws[-1].step if converter.raws else 0
+    steps = {raw.step for raw in converter.raws if raw.phase == "backward"}
+    last = max(steps) if steps else last
+    for place, raw in enumerate(converter.raws):
+        if raw.step != last or raw.phase == "optimizer" or (hasattr(raw.func, "_schema") and _kind(raw.func)[0]):
+            continue
+        for cell in raw.results():
+            held = cell.tensor
+            if held is not None and held.is_floating_point() and held.numel() and held.layout is torch.strided and held.dtype.itemsize > 1:
+                low, high = torch.aminmax(held.detach())
+                top = max(abs(float(low)), abs(float(high)))
+                if not math.isfinite(top):
+                    top = float(held.detach().abs().nan_to_num(0.0, 0.0, 0.0).max())
+                found[place] = max(found.get(place, 0.0), top)
+    return found
+
+
+class Emulator:
+    """Asks one format everything."""
+
+    def __init__(self, observer: TorchObserver, converter: Converter, consumed: list[Cell], form: str) -> None:
+        self.observer = observer
+        self.converter = converter
+        self.form = form
+        self.limit = FORMATS[form]
+        losses = [_unscaled(converter, cell) for cell in observer.losses or observer.last_losses]
+        self.backward = bool(losses)
+        self.roots = losses or [c for c in consumed if c.tensor is not None and c.tensor.is_floating_point()]
+        if not self.roots:
+            raise CannotReplay("the program computes neither a loss nor an output that could be computed again")
+
+    def ask(self) -> Emulation:
+        """The step in float32, the step in the format, and what follows from the two."""
+        replay = Replay(self.converter, self.roots, self.backward)
+        replay.dtype = torch.float32
+        wide = replay.run()
+        if not wide.finite:
+            raise CannotReplay("the recorded step is not finite as it ran")
+        step, low = self._run()
+        entries, zeros, flushed, worst = self._zeros(wide.grads, low.grads)
+        first = keep = scale = best = None
+        if not low.finite:
+            first, keep = self._modules()
+        elif flushed > (1 - KEEP) * entries:
+            scale, best = self._scales(wide.grads)
+        eps = [(type(o).__name__, g["eps"]) for o in self.observer.optimizers for g in o.param_groups if isinstance(g.get("eps"), float)]
+        gone = tuple(dict.fromkeys((name, e) for name, e in eps if 0 < e <= self.limit.flush))
+        bad = low.bad_gradients
+        return Emulation(
+            self.form, low.loss, wide.loss, low.outputs_finite, low.gradients, bad, first, keep, entries, zeros, flushed, worst, scale, best, gone
+        )  # fmt: skip
+
+    def _run(self, kept: Iterable[str] = (), watching: bool = False) -> tuple[Emulated, Outcome]:
+        step = Emulated(self.converter, self.roots, self.backward, self.form, frozenset(kept), watching)
+        with step.rounding():
+            return step, step.run()
+
+    def _zeros(self, wide: dict[int, torch.Tensor], low: dict[int, torch.Tensor]) -> tuple[int, int, int, tuple[str, float] | None]:
+        entries = zeros = flushed = 0
+        worst: tuple[str, float] | None = None
+        for key, grad in low.items():
+            exact = wide.get(key)
+            if exact is None or exact.shape != grad.shape or not grad.numel():
+                continue
+            lost = int(((grad == 0) & (exact != 0)).sum())
+            entries += grad.numel()
+            zeros += int((grad == 0).sum())
+            flushed += lost
+            if lost and (worst is None or lost / grad.numel() > worst[1]):
+                worst = (self.converter.name_of(key), lost / grad.numel())
+        return entries, zeros, flushed, worst
+
+    def _modules(self) -> tuple[Overflow | None, tuple[str, ...] | None]:
+        """Where it fails first, and a smallest set of modules that cures it: those that fail, one after another, less what is not needed."""
+        first: Overflow | None = None
+        kept: list[str] = []
+        while True:
+            step, outcome = self._run(kept, watching=True)
+            if outcome.finite:
+                break
+            born = step.birth()
+            first = first or born
+            name = group(self.converter, born.op) if born is not None and born.op is not None else None
+            if name is None or name in kept or len(kept) == MODULES:
+                return first, None
+            kept.append(name)
+        for name in list(kept[:-1]):  # the last one was needed
+            fewer = [k for k in kept if k != name]
+            if self._run(fewer)[1].finite:
+                kept = fewer
+        return first, tuple(kept)
+
+    def _scales(self, wide: dict[int, torch.Tensor]) -> tuple[float | None, tuple[float, float] | None]:
+        """The smallest power of two that keeps enough, and the largest that overflows nowhere, each by backward passes of its own."""
+        step, _ = self._run(watching=True)
+        high = math.floor(math.log2(self.limit.max / step.peak))
+        step.watching = False
+
+        def share(exponent: int) -> float | None:
+            with step.rounding():
+                grads = step.differentiated(2.0**exponent)
+            if not all(all_finite(g) for g in grads.values()):
+                return None
+            entries, _, flushed, _ = self._zeros(wide, grads)
+            return 1 - flushed / entries
+
+        kept = share(high)
+        while kept is None and high > 0:
+            high -= 1
+            kept = share(high)
+        if kept is None:
+            return None, None
+        return _smallest(share, high) if kept >= KEEP else None, (2.0**high, kept)
+
+
+def _smallest(share: Callable[[int], float | None], high: int) -> float:
+    """By halving the range of exponents; `high` is known to do."""
+    low = 0
+    while low < high:
+        middle = (low + high) // 2
+        if (share(middle) or 0.0) >= KEEP:
+            high = middle
+        else:
+            low = middle + 1
+    return 2.0**high
+
+
+def _unscaled(converter: Converter, cell: Cell) -> Cell:
+    """The loss before a GradScaler multiplied it: the scale is chosen here."""
+    if not any(step.scaled for step in converter.observer.steps[-2:]) and not converter.observer.current.scaled:
+        return cell
+    raw = next((r for r in converter.raws if r.index == cell.producer), None)
+    if raw is None or canonical(raw.func) != "mul":
+        return cell
+    return next(iter(cells_in(raw.args)), cell)
