@@ -28,6 +28,7 @@ import workloads
 from workloads import Workload
 
 from numdebug.observe import Stop
+from numdebug.observe.torch.foretell import Emulator
 from numdebug.observe.torch.observer import TorchObserver
 from numdebug.observe.torch.replay import Replay
 from numdebug.observe.torch.torchrun import TorchRun
@@ -38,6 +39,8 @@ BUDGETS = {  # what: (GPT, CNN, MLP), as ratios to a plain step
     "sentinel, alone": (0.003, 0.003, 0.05),
     "replay": (1.15, 1.15, 6.0),
     "counterfactual": (1.1, 1.1, 1.1),
+    "headroom, alone": (0.25, 0.25, 2.0),
+    "emulated step, float16": (1.25, 1.6, 6.0),
 }
 ROUNDS = {"GPT": 6, "CNN": 3, "MLP": 10}
 PROGRAM = 4.0  # seconds that a diagnosis of a small program may take beyond the program itself
@@ -149,6 +152,36 @@ def counterfactual(work: Workload) -> Iterator[Callable[[], None]]:
 
 
 @contextmanager
+def recorded(work: Workload) -> Iterator[TorchRun]:
+    """Two steps of the workload."""
+    watching = observer(1 << 60)
+    work.step()
+    work.step()
+    watching.finish()
+    yield TorchRun(watching, {})
+
+
+@contextmanager
+def headroom(work: Workload) -> Iterator[Callable[[], None]]:
+    """The largest magnitude of every result of the recorded step."""
+    with recorded(work) as run:
+        yield lambda: None if run.largest() else sys.exit("nothing recorded")
+
+
+@contextmanager
+def emulated(work: Workload) -> Iterator[Callable[[], None]]:
+    """The recorded step again with every number rounded to float16."""
+    with recorded(work) as run:
+        asked = Emulator(run.observer, run.converter, [], "float16")
+
+        def again() -> None:
+            outcome = asked.run()[1]
+            assert outcome.gradients and outcome.finite
+
+        yield again
+
+
+@contextmanager
 def anomaly(work: Workload) -> Iterator[Callable[[], None]]:
     """torch.autograd.detect_anomaly."""
     with torch.autograd.set_detect_anomaly(True):
@@ -189,6 +222,8 @@ VARIANTS: dict[str, Callable[[Workload], Any]] = {
     "recording": recording,
     "replay": replay,
     "counterfactual": counterfactual,
+    "headroom, alone": headroom,
+    "emulated step, float16": emulated,
     "peer: anomaly mode": anomaly,
     "peer: forward hooks, isfinite": hooks,
     "peer: DebugMode": debug_mode,

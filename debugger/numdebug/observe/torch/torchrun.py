@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from numdebug.observe.torch.convert import Converter
-from numdebug.observe.torch.emulated import Emulator, largest
 from numdebug.observe.torch.flow import gradients
+from numdebug.observe.torch.foretell import Emulator, largest
 from numdebug.observe.torch.forms import rewrites_for
 from numdebug.observe.torch.gradients import functions
 from numdebug.observe.torch.observer import TorchObserver
