@@ -40,7 +40,7 @@ BUDGETS = {  # what: (GPT, CNN, MLP), as ratios to a plain step
     "replay": (1.15, 1.15, 6.0),
     "counterfactual": (1.1, 1.1, 1.1),
     "headroom, alone": (0.25, 0.25, 2.0),
-    "emulated step, float16": (1.25, 1.6, 6.0),
+    "emulated step, float16": (1.4, 1.6, 6.0),
 }
 ROUNDS = {"GPT": 6, "CNN": 3, "MLP": 10}
 PROGRAM = 4.0  # seconds that a diagnosis of a small program may take beyond the program itself

@@ -92,7 +92,7 @@ def _whole(run: Run, step: Emulation) -> Evidence:
     for name, value in (("loss", step.loss), ("loss_as_it_ran", step.recorded_loss)):
         if value is not None:
             numbers[name] = Number(value)
-    facts = {"format": step.format, "finite": step.finite, "gradients": step.gradients}
+    facts = {"format": step.format, "finite": step.finite, "gradients": step.gradients, "mixed": step.mixed}
     if not step.finite:
         facts["symptom"] = _symptom(step)
     if step.keep is not None:
@@ -151,6 +151,8 @@ def _overflow(run: Run, step: Emulation) -> Iterator[Evidence]:
 def _underflow(run: Run, step: Emulation) -> Evidence:
     backward = [op for op in run.recording.ops if op.phase == "backward"]
     start = next((op for op in backward if op.step == backward[-1].step), None)
+    if start is not None and start.site is None:  # numdebug called backward itself: the loss stands for it
+        start = next((op for op in reversed(run.recording.ops[: start.index]) if op.site is not None), start)
     facts = {"format": step.format, "predicted": True, "members": []}
     if step.worst is not None:
         facts["worst"] = step.worst[0]
@@ -170,11 +172,13 @@ def _epsilons(run: Run, step: Emulation) -> Iterator[Evidence]:
     seen = set()
     for op in run.recording.ops:
         eps = op.scalars.get("other") if op.name == "add" else op.scalars.get("min") if op.name == "clamp" else None
-        if op.phase != "forward" or isinstance(eps, bool) or not isinstance(eps, (int, float)) or not 0 < eps <= flush or op.site is None:
+        if op.phase != "forward" or type(eps) is not float or not 0 < eps <= flush or op.site is None:
+            continue
+        if eps in (FORMATS["float32"].tiny, FORMATS["float32"].eps):  # finfo(x.dtype).tiny: the format's own
             continue
         guarded = _guards(run, op)
-        if guarded and op.site.span not in seen:
-            seen.add(op.site.span)
+        if guarded and (op.site.place, eps) not in seen:
+            seen.add((op.site.place, eps))
             facts = {"format": step.format, "predicted": True, "op": op.name, "native": op.native, "guards": guarded, "members": []}
             yield Evidence("vanishing-epsilon", "formats", site=op.site, op=op.index, numbers={"epsilon": Number(eps)}, facts=facts)
     for name, eps in step.optimizers:

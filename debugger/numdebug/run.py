@@ -152,6 +152,7 @@ class Emulation:
     scale: float | None  # smallest power of two, as loss scale, that keeps as many gradient entries as asked for
     best: tuple[float, float] | None  # the largest power of two without overflow, and the share of entries that it keeps
     optimizers: tuple[tuple[str, float], ...]  # whose eps is 0 in the format
+    mixed: bool  # the program itself uses a narrow format: only what it holds there was rounded
 
     @property
     def finite(self) -> bool:

@@ -32,7 +32,10 @@ def sentences(evidence: Sequence[Evidence]) -> Iterator[str]:
     if whole["why"]:
         yield f"not tried: {whole['why']}"
         return
-    yield f"the last recorded step with every number in it rounded to {name}: data, weights, results, gradients (the optimizer is left out)"
+    if whole["mixed"]:
+        yield f"the last recorded step with {name} in place of the narrow formats in the program; what it holds in float32 stays there"
+    else:
+        yield f"the last recorded step with every number in it rounded to {name}: data, weights, results, gradients (not the optimizer)"
     if whole["finite"]:
         yield f"it is finite{_loss(whole)}"
         yield from _gradients(whole, name)

@@ -23,10 +23,10 @@ from numdebug.run import Overflow
 
 # Results that are operands moved about, or chosen from: in the format already.
 _MOVES = frozenset({
-    "copy", "_unsafe_view", "cat", "stack", "index", "gather", "index_select", "embedding", "relu", "threshold_backward", "where", "neg",
+    "copy", "_unsafe_view", "cat", "stack", "index", "gather", "index_select", "embedding", "relu", "threshold_backward", "where", "masked_fill", "neg",
     "abs", "max", "min", "amax", "amin", "maximum", "minimum", "sign", "flip", "roll", "repeat", "tril", "triu", "sort", "topk", "zeros",
     "ones", "zeros_like", "ones_like", "new_zeros", "new_ones", "empty", "max_pool2d_with_indices", "masked_select", "_local_scalar_dense",
-    "isfinite", "isnan", "eq", "ne", "lt", "le", "gt", "ge",
+    "bernoulli", "isfinite", "isnan", "eq", "ne", "lt", "le", "gt", "ge",
 })  # fmt: skip
 
 # Losses that PyTorch computes in two steps, with what comes between them in the operands' format: (position of `reduction`, of what is
@@ -73,13 +73,13 @@ class _Rounding(TorchDispatchMode):
                 target = kwargs.get(name) if keyword or position >= len(args) else args[position]
                 for tensor in target if isinstance(target, (list, tuple)) else (target,):
                     if isinstance(tensor, torch.Tensor) and tensor.is_floating_point():
-                        tensor.copy_(replay.rounded(tensor, place))
+                        replay.round_(tensor, place)
             return out
         out = self._reduced(func, args, kwargs, out, place)
         if isinstance(out, torch.Tensor):
-            result: Any = replay.rounded(out, place)
+            result: Any = replay.round_(out, place)
         elif isinstance(out, (list, tuple)):
-            result = type(out)([replay.rounded(t, place) if isinstance(t, torch.Tensor) else t for t in out])
+            result = type(out)([replay.round_(t, place) if isinstance(t, torch.Tensor) else t for t in out])
         else:
             return out
         if replay.watching and node is not None:
@@ -127,7 +127,10 @@ class _Crossing(torch.autograd.Function):
 
 
 class Emulated(Replay):
-    """One pass in the format. `kept`: groups (see `group`) whose operations stay in float32. `watching`: note where numbers go bad."""
+    """One pass in the format. `kept`: groups (see `group`) whose operations stay in float32. `watching`: note where numbers go bad.
+
+    Where the program itself holds numbers in 16 or 8 bits, only these are rounded; what it computes in float32 beside them stays there.
+    """
 
     def __init__(
         self, converter: Converter, roots: list[Cell], backward: bool, form: str, kept: frozenset[str] = frozenset(), watching: bool = False
@@ -136,13 +139,16 @@ class Emulated(Replay):
         self.dtype = torch.float32
         self.low: torch.dtype = getattr(torch, form)
         limit = FORMATS[form]
+        self.own = _own_limits(self.low)
         # The 8-bit format without infinities: what rounds beyond its largest number is NaN, though PyTorch's cast stays at it.
         self.saturates = limit.max + limit.eps * 2.0 ** (math.frexp(limit.max)[1] - 2) if form == "float8_e4m3fn" else None
         self.watching = watching
         self.busy = False
+        self._spare = torch.empty(0, dtype=self.low)
         self.place: int | None = None
         self.places: dict[int, int] = {}  # sequence number of a backward node -> position of the forward operation
-        self.high = {p for p in self.needed if group(converter, p) in kept}
+        self.mixed = any(_narrow(c) for p in self.needed for c in (*self.raws[p].cells(), *self.raws[p].results()))
+        self.high = {p for p in self.needed if group(converter, p) in kept or (self.mixed and _wide(self.raws[p]))}
         self.bad: set[int] = set()  # by id of Cell: more that is not finite than was recorded
         self.top: dict[int | None, float] = {}  # by position: the largest magnitude that did not fit
         self.first_backward: tuple[int | None, bool] | None = None
@@ -150,7 +156,8 @@ class Emulated(Replay):
         self._position = {raw.index: p for p, raw in enumerate(self.raws)}
         self._inside = set(self.needed)
         self._crossed: dict[tuple[int, bool, bool], torch.Tensor] = {}
-        self._leaf_high = {id(c) for p in self.high for c in self.raws[p].cells() if self.home(c) is None}
+        leaves = [(p, c) for p in self.needed for c in self.raws[p].cells() if self.home(c) is None]
+        self._leaf_high = {id(c) for p, c in leaves if p in self.high or (self.mixed and not _narrow(c))}
         self._held: tuple[list[torch.Tensor], list[tuple[Cell, torch.Tensor]]] = ([], [])
 
     def rounded(self, tensor: torch.Tensor, place: int | None, own: bool = False) -> torch.Tensor:
@@ -169,6 +176,27 @@ class Emulated(Replay):
             return near
         finally:
             self.busy = busy
+
+    def round_(self, tensor: torch.Tensor, place: int | None) -> torch.Tensor:
+        """The same in place, for what an operation has just made: half the time, as no fresh memory is touched."""
+        if not tensor.is_floating_point() or tensor.layout is not torch.strided:
+            return tensor
+        if self.watching or self.saturates is not None:
+            near = self.rounded(tensor, place)
+        else:
+            size = tensor.numel()
+            if self._spare.numel() < size:
+                self._spare = torch.empty(size, dtype=self.low)
+            near = self._spare[:size].view(tensor.shape)
+            near.copy_(tensor)
+        return tensor.copy_(near)
+
+    def _own_extremes(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A mask filled with the lowest number of the program's format holds the lowest of this one."""
+        if tensor.layout is not torch.strided:
+            return tensor
+        top = tensor.abs() == torch.finfo(tensor.dtype).max
+        return torch.where(top, tensor.sign() * torch.finfo(self.low).max, tensor) if bool(top.any()) else tensor
 
     def home(self, cell: Cell) -> int | None:
         """Position of the operation in this replay that makes it; None for data and parameters."""
@@ -197,6 +225,12 @@ class Emulated(Replay):
             self._crossed[key] = _Crossing.apply(tensor, self, here)
         return self._crossed[key]
 
+    def thaw(self, tree: Any, swap: dict[int, torch.Tensor]) -> Any:
+        """Limits that the program asked its own format for, finfo(x.dtype).tiny, are those of this format here."""
+        if type(tree) is float and tree in self.own and self.place not in self.high:
+            return self.own[tree]
+        return super().thaw(tree, swap)
+
     def call(self, raw: Raw, swap: dict[int, torch.Tensor] | None = None) -> Any:
         """The operation, remembering which backward nodes belong to it."""
         self.place = self._position[raw.index]
@@ -215,7 +249,7 @@ class Emulated(Replay):
         value = self.leaf_values.get(id(cell), cell.tensor)
         if value is not None and value.is_floating_point() and id(cell) not in self._leaf_high:
             wide = value.detach().to(torch.float32) if value.dtype.itemsize < 4 else value.detach()
-            near = self.leaf_values[id(cell)] = self.rounded(wide, self.place)
+            near = self.leaf_values[id(cell)] = self.rounded(self._own_extremes(wide), self.place)
             if self.watching and _worse(near, value):
                 self.bad.add(id(cell))
         return super()._leaf(cell)
@@ -299,12 +333,32 @@ class Emulated(Replay):
         return Overflow(place, False, top, value.name or ("a parameter" if value.role == "parameter" else "the data"))
 
 
+def _own_limits(low: torch.dtype) -> dict[float, float]:
+    """Limits of the formats that programs are written in -> of `low`."""
+    to = torch.finfo(low)
+    known = {torch.finfo(d).max: to.max for d in (torch.float32, torch.float16, torch.bfloat16)}
+    known.update({-top: -to.max for top in list(known)})
+    wide = torch.finfo(torch.float32)
+    return {**known, wide.tiny: to.tiny, wide.eps: to.eps}
+
+
 def _worse(now: torch.Tensor, recorded: torch.Tensor | None) -> bool:
     """More that is not finite than in the step as it ran."""
     if not now.is_floating_point() or all_finite(now):
         return False
     before = 0 if recorded is None or recorded.shape != now.shape else int((~torch.isfinite(recorded)).sum())
     return int((~torch.isfinite(now.detach())).sum()) > before
+
+
+def _narrow(cell: Cell) -> bool:
+    """Held in 16 or 8 bits by the program itself."""
+    return cell.tensor is not None and cell.tensor.is_floating_point() and cell.tensor.dtype.itemsize < 4
+
+
+def _wide(raw: Raw) -> bool:
+    """In a program of mixed formats: what it computes in float32 on purpose."""
+    floats = [c for c in raw.results() if c.tensor is not None and c.tensor.is_floating_point()]
+    return bool(floats) and not any(_narrow(c) for c in floats)
 
 
 def group(converter: Converter, place: int) -> str:

@@ -49,8 +49,8 @@ class Emulator:
         self.form = form
         self.limit = FORMATS[form]
         losses = [_unscaled(converter, cell) for cell in observer.losses or observer.last_losses]
-        self.backward = bool(losses)
         self.roots = losses or [c for c in consumed if c.tensor is not None and c.tensor.is_floating_point()]
+        self.backward = bool(losses) or (len(self.roots) == 1 and _scalar(self.roots[0]))  # a loss that nobody differentiated
         if not self.roots:
             raise CannotReplay("the program computes neither a loss nor an output that could be computed again")
 
@@ -61,7 +61,7 @@ class Emulator:
         wide = replay.run()
         if not wide.finite:
             raise CannotReplay("the recorded step is not finite as it ran")
-        _, low = self.run()
+        step, low = self.run()
         entries, zeros, flushed, worst = self._zeros(wide.grads, low.grads)
         first = keep = scale = best = None
         if not low.finite:
@@ -72,7 +72,7 @@ class Emulator:
         gone = tuple(dict.fromkeys((name, e) for name, e in eps if 0 < e <= self.limit.flush))
         return Emulation(
             self.form, low.loss, wide.loss, low.outputs_finite, low.gradients, low.bad_gradients,
-            first, keep, entries, zeros, flushed, worst, scale, best, gone,
+            first, keep, entries, zeros, flushed, worst, scale, best, gone, step.mixed,
         )  # fmt: skip
 
     def run(self, kept: Iterable[str] = (), watching: bool = False) -> tuple[Emulated, Outcome]:
@@ -98,23 +98,23 @@ class Emulator:
 
     def _modules(self) -> tuple[Overflow | None, tuple[str, ...] | None]:
         """Where it fails first, and modules that cure it: those that fail, one after another, less what turns out not to be needed."""
-        first: Overflow | None = None
+        births: dict[str, Overflow] = {}
         kept: list[str] = []
         while True:
             step, outcome = self.run(kept, watching=True)
             if outcome.finite:
                 break
             born = step.birth()
-            first = first or born
             name = group(self.converter, born.op) if born is not None and born.op is not None else None
-            if name is None or name in kept or len(kept) == MODULES:
-                return first, None
+            if born is None or name is None or name in kept or len(kept) == MODULES:
+                return next(iter(births.values()), born), None
             kept.append(name)
+            births[name] = born
         for name in list(kept[:-1]):  # the last one was needed
             fewer = [k for k in kept if k != name]
             if self.run(fewer)[1].finite:
                 kept = fewer
-        return first, tuple(kept)
+        return births[kept[0]], tuple(kept)
 
     def _scales(self, wide: dict[int, torch.Tensor]) -> tuple[float | None, tuple[float, float] | None]:
         """The smallest power of two that keeps enough, and the largest that overflows nowhere, each by backward passes of its own."""
@@ -137,6 +137,10 @@ class Emulator:
         if kept is None:
             return None, None
         return _smallest(share, high) if kept >= KEEP else None, (2.0**high, kept)
+
+
+def _scalar(cell: Cell) -> bool:
+    return cell.tensor is not None and cell.tensor.numel() == 1
 
 
 def _smallest(share: Callable[[int], float | None], high: int) -> float:

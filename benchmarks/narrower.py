@@ -1,6 +1,6 @@
 """How well the emulated step foretells a real one: random networks in float16 and bfloat16, by `--as` and by model.half().
 
-    python benchmarks/formats.py [--networks 60] [--as float16]
+    python benchmarks/narrower.py [--networks 60] [--as float16]
 
 docs/formats.md holds the last figures.
 """
