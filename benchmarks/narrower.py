@@ -20,10 +20,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from numdebug.emulation import Emulation
 from numdebug.journal import Journal
 from numdebug.observe.torch.observer import TorchObserver, all_finite
 from numdebug.observe.torch.torchrun import TorchRun
-from numdebug.run import Emulation
 
 RIGHT, APART = 0.98, 0.05  # overflow verdicts; share of zero gradient entries, on average
 

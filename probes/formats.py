@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from numdebug.emulation import Emulation
 from numdebug.evidence import Evidence, Number
 from numdebug.formats import FORMATS, NARROW
 from numdebug.recording import Op
-from numdebug.run import CannotAsk, Emulation, Run
+from numdebug.run import CannotAsk, Run
 
 QUESTION = "What would happen to this step in a narrower number format?"
 

@@ -6,14 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-
-torch = pytest.importorskip("torch")
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
+import torch
 from forked import loud, silent
-from narrower import foretold, network, real
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
 
 HEAD = """\
 import torch
@@ -82,6 +78,8 @@ for _ in range(3):
 
 
 def test_it_foretells_what_half_precision_does():
+    from narrower import foretold, network, real
+
     foretold_right, apart, kinds = 0, [], set()
     seeds = range(24)
     for seed in seeds:

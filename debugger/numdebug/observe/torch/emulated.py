@@ -13,20 +13,20 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from numdebug.emulation import Overflow
 from numdebug.formats import FORMATS
 from numdebug.observe.torch.convert import Converter
 from numdebug.observe.torch.names import canonical
 from numdebug.observe.torch.observer import all_finite
 from numdebug.observe.torch.records import Cell, Raw
 from numdebug.observe.torch.replay import CannotReplay, Outcome, Replay
-from numdebug.run import Overflow
 
 # Results that are operands moved about, or chosen from: in the format already.
 _MOVES = frozenset({
-    "copy", "_unsafe_view", "cat", "stack", "index", "gather", "index_select", "embedding", "relu", "threshold_backward", "where", "masked_fill", "neg",
-    "abs", "max", "min", "amax", "amin", "maximum", "minimum", "sign", "flip", "roll", "repeat", "tril", "triu", "sort", "topk", "zeros",
-    "ones", "zeros_like", "ones_like", "new_zeros", "new_ones", "empty", "max_pool2d_with_indices", "masked_select", "_local_scalar_dense",
-    "bernoulli", "isfinite", "isnan", "eq", "ne", "lt", "le", "gt", "ge",
+    "copy", "_unsafe_view", "cat", "stack", "index", "gather", "index_select", "embedding", "relu", "threshold_backward", "where",
+    "masked_fill", "neg", "abs", "max", "min", "amax", "amin", "maximum", "minimum", "sign", "flip", "roll", "repeat", "tril", "triu",
+    "sort", "topk", "zeros", "ones", "zeros_like", "ones_like", "new_zeros", "new_ones", "empty", "max_pool2d_with_indices",
+    "masked_select", "_local_scalar_dense", "bernoulli", "isfinite", "isnan", "eq", "ne", "lt", "le", "gt", "ge",
 })  # fmt: skip
 
 # Losses that PyTorch computes in two steps, with what comes between them in the operands' format: (position of `reduction`, of what is

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 import torch
 
+from numdebug.emulation import Emulation, Overflow
 from numdebug.formats import FORMATS
 from numdebug.observe.torch.convert import Converter
 from numdebug.observe.torch.emulated import Emulated, group, kind_of
@@ -14,7 +15,6 @@ from numdebug.observe.torch.names import canonical
 from numdebug.observe.torch.observer import TorchObserver, all_finite
 from numdebug.observe.torch.records import Cell, cells_in
 from numdebug.observe.torch.replay import CannotReplay, Outcome, Replay
-from numdebug.run import Emulation, Overflow
 
 KEEP = 0.999  # share of the gradient entries that a loss scale has to keep: what is lost then is within 0.1 % of the entries
 MODULES = 8  # kept in float32 at most, before the search is given up: each costs a step or two

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
+from numdebug.emulation import Emulation
 from numdebug.observe.torch.convert import Converter
 from numdebug.observe.torch.flow import gradients
 from numdebug.observe.torch.foretell import Emulator, largest
@@ -22,7 +23,7 @@ from numdebug.observe.torch.replay import CannotReplay, Outcome, Replay
 from numdebug.observe.torch.stats import array, stats
 from numdebug.recording import Frame, Op, Sink, Site, Stats, Value
 from numdebug.report.model import Repair
-from numdebug.run import CannotAsk, Emulation, Error, Gradient, GradientCheck, HandWritten, Overwritten, Replayed
+from numdebug.run import CannotAsk, Error, Gradient, GradientCheck, HandWritten, Overwritten, Replayed
 
 # Forms that must compute what they replace; the others change the argument on purpose (a clamp, an epsilon, a mask).
 EXACT = frozenset({"log_softmax", "softmax", "logsumexp", "softplus", "log_sigmoid", "scaled_norm", "log_space_product"})
