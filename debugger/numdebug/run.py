@@ -181,8 +181,8 @@ class Run(Protocol):
         """By id: how far these values are from float64; `lost` counts relative errors above `harm`."""
         ...
 
-    def gradient_error(self) -> float:
-        """Relative error of all gradients together (Euclidean) against float64."""
+    def gradient_error(self) -> tuple[float, float]:
+        """(error, size) of all gradients together (Euclidean) against float64."""
         ...
 
     def trace_errors(self, value: Value, harm: float, beyond: float) -> dict[int, Error]:

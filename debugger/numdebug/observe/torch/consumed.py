@@ -31,7 +31,8 @@ def _all(observer: TorchObserver) -> Iterator[tuple[Cell, str | None]]:
     for what, cell, name in observer.sinks:
         if what == "output":
             yield cell, name
+    read = {id(cell) for record in observer.tracer.records() for cell in record.cells()}
     for name, value in list(vars(sys.modules["__main__"]).items()):
         for path, tensor in tensors_in(name, value):
-            if tensor.is_floating_point():
-                yield observer.tracer.cell(tensor), path
+            if tensor.is_floating_point() and id(cell := observer.tracer.cell(tensor)) not in read:  # a result, not an intermediate
+                yield cell, path

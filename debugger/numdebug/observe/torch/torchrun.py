@@ -161,7 +161,7 @@ class TorchRun:
         """See Run."""
         return self._asked(lambda: self._precision.errors([self.converter.cells[v.id] for v in values], harm))
 
-    def gradient_error(self) -> float:
+    def gradient_error(self) -> tuple[float, float]:
         """See Run."""
         return self._asked(self._precision.gradient_error)
 
