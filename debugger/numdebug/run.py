@@ -10,6 +10,7 @@ import numpy as np
 
 from numdebug.recording import Frame, Op, Recording, Sink, Site, Stats, Value
 from numdebug.report.model import Repair
+from numdebug.weights import Clipping, Untrained, Unwritten, Update
 
 
 @dataclass(frozen=True)
@@ -163,6 +164,22 @@ class Run(Protocol):
 
     def overwritten(self) -> list[Overwritten]:
         """Values that backward read after they had been overwritten."""
+        ...
+
+    def updates(self) -> list[Update]:
+        """What the recorded steps did to weights, by line and step."""
+        ...
+
+    def clippings(self) -> list[Clipping]:
+        """Gradients that were clipped between the backward pass and the optimizer."""
+        ...
+
+    def untrained(self) -> list[Untrained]:
+        """Parameters that have not changed since the first step although the loss depends on them."""
+        ...
+
+    def unwritten(self) -> list[Unwritten]:
+        """Memory from empty() whose content reaches what the program consumes."""
         ...
 
     def flushed(self) -> dict[str, tuple[int, int, float]]:

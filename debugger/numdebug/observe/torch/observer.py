@@ -22,6 +22,7 @@ from numdebug.observe.torch.flow import Constructions, GradientLog
 from numdebug.observe.torch.hooks import Hooks
 from numdebug.observe.torch.records import Cell
 from numdebug.observe.torch.trace import Tracer
+from numdebug.observe.torch.training import Training
 from numdebug.recording import Step
 from numdebug.report.model import Observed
 
@@ -50,6 +51,7 @@ class TorchObserver:
         self.journal = journal
         self.frames = Frames(folder, torch.nn.Module._call_impl.__code__)
         self.tracer = Tracer(self.frames)
+        self.training = Training(self.tracer)
         self.max_steps: int | None = options.get("max_steps")
         self.window: tuple[int, int] | None = options.get("window") and tuple(options["window"])
         self.traced = int(options.get("traced", TRACED))
@@ -200,6 +202,7 @@ class TorchObserver:
                 self.gradient_log.note(
                     self.current.index, ((leaf, self.tracer.cell(leaf), self.tracer.cell(g)) for leaf, g in grads if leaf is not None)
                 )
+                self.training.backward(outputs, grads)
             norm = None if create_graph else quick_norm([g for _, g in grads])
             if norm is None:
                 norm = total_norm([g for _, g in grads])
@@ -241,12 +244,15 @@ class TorchObserver:
     def optimizer_made(self, places: Any) -> None:
         """The line that constructs an optimizer, where its rate and epsilon are written."""
         self.made_at.append(places)
+        self.training.optimizer_made()
 
     def before_step(self, optimizer: Any) -> None:
         """An optimizer is about to update."""
         if not any(o is optimizer for o in self.optimizers):
             self.optimizers.append(optimizer)
         self.saw_optimizer = True
+        with _Quiet(self.tracer):
+            self.training.before_step(optimizer, self.tracing)
         self.tracer.before_forward = None
         rates = [group["lr"] for group in optimizer.param_groups if isinstance(group.get("lr"), (int, float, torch.Tensor))]
         self.current.learning_rate = float(rates[0]) if rates else None

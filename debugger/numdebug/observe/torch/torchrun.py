@@ -9,19 +9,24 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
+from numdebug.observe.torch.clipping import clippings
 from numdebug.observe.torch.convert import Converter
 from numdebug.observe.torch.flow import gradients
 from numdebug.observe.torch.forms import rewrites_for
 from numdebug.observe.torch.gradients import functions
 from numdebug.observe.torch.observer import TorchObserver
 from numdebug.observe.torch.overwritten import overwritten
+from numdebug.observe.torch.ownership import untrained
 from numdebug.observe.torch.precision import Precision
 from numdebug.observe.torch.records import Cell
 from numdebug.observe.torch.replay import CannotReplay, Outcome, Replay
 from numdebug.observe.torch.stats import array, stats
+from numdebug.observe.torch.unwritten import unwritten
+from numdebug.observe.torch.updates import updates
 from numdebug.recording import Frame, Op, Sink, Site, Stats, Value
 from numdebug.report.model import Repair
 from numdebug.run import CannotAsk, Error, Gradient, GradientCheck, HandWritten, Overwritten, Replayed
+from numdebug.weights import Clipping, Untrained, Unwritten, Update
 
 # Forms that must compute what they replace; the others change the argument on purpose (a clamp, an epsilon, a mask).
 EXACT = frozenset({"log_softmax", "softmax", "logsumexp", "softplus", "log_sigmoid", "scaled_norm", "log_space_product"})
@@ -200,6 +205,23 @@ class TorchRun:
         """See Run."""
         held = self.converter.raws[op.index].module
         return id(held) if held is not None else None
+
+    def updates(self) -> list[Update]:
+        """See Run."""
+        return updates(self.converter, self.observer.training)
+
+    def clippings(self) -> list[Clipping]:
+        """See Run."""
+        return clippings(self.converter, self.observer.training)
+
+    def untrained(self) -> list[Untrained]:
+        """See Run."""
+        return untrained(self.converter, self.observer.training)
+
+    def unwritten(self) -> list[Unwritten]:
+        """See Run."""
+        losses = [(cell, "the loss") for cell in self.observer.losses]
+        return unwritten(self.converter, self.observer.training, [*self._precision.named, *losses])
 
     def flushed(self) -> dict[str, tuple[int, int, float]]:
         """See Run."""
