@@ -1,4 +1,4 @@
-"""What training did to weights: absorbed updates, clipping, parameters left alone, memory never written; and what looks like it and is not."""
+"""What training did to weights: absorbed updates, clipping, idle parameters, unwritten memory; and what only looks like them."""
 
 from __future__ import annotations
 
@@ -95,6 +95,18 @@ def test_what_is_lost_and_kept_is_not_absorbed():
     assert run_of(program).updates() == []
 
 
+def test_weights_that_are_replaced_are_updates_too():
+    def program() -> object:
+        w = torch.ones(8, dtype=torch.bfloat16, requires_grad=True)
+        for _ in range(3):
+            (w * 3).sum().backward()
+            w = (w - 1e-4 * w.grad).detach().requires_grad_()
+        return w
+
+    found = run_of(program).updates()
+    assert found and all((u.moving, u.absorbed, u.repeats) == (8, 8, True) for u in found)
+
+
 # -- clipping ----------------------------------------------------------------------------------------------------
 
 
@@ -120,6 +132,11 @@ def by_hand(model: nn.Module, scaler: torch.amp.GradScaler, optimizer: torch.opt
         p.grad.mul_(min(1.0, 1.0 / norm))
 
 
+def out_of_place(model: nn.Module, scaler: torch.amp.GradScaler, optimizer: torch.optim.Optimizer) -> None:
+    for p in model.parameters():
+        p.grad = p.grad.clamp(-1.0, 1.0)
+
+
 def unscaled(model: nn.Module, scaler: torch.amp.GradScaler, optimizer: torch.optim.Optimizer) -> None:
     scaler.unscale_(optimizer)
     nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -133,6 +150,11 @@ def scaled_limit(model: nn.Module, scaler: torch.amp.GradScaler, optimizer: torc
 def test_clipping_under_a_loss_scale_is_measured(clip):
     found = clipped(clip)
     assert found and all(c.scale == 1024.0 and c.kind == "norm" and c.meant > 500 for c in found)
+
+
+def test_gradients_that_are_replaced_are_seen():
+    found = clipped(out_of_place)
+    assert found and all(c.scale == 1024.0 and c.kind == "value" for c in found)
 
 
 def test_after_unscaling_no_scale_is_on():
