@@ -34,12 +34,12 @@ def _fact(run: Run, one: Untrained) -> Evidence:
     if one.gradient is not None:
         numbers["gradient"] = Number(one.gradient, "norm")
     op = recording.ops[one.op] if one.op is not None else None
-    site = op.site if op is not None else recording.places.get("optimizer")
+    site = op.site if op is not None else recording.places.get("optimizer") or recording.places.get("update")
     if one.late and one.made is not None:
         site = one.made
     same = f"they are bit for bit what they were before the first of {steps} steps"
     if one.why == "unowned":
-        proof = f"{same}, while the backward pass gives them a gradient of norm {one.gradient:.3g}, and no optimizer has them"
+        proof = f"{same}, while the backward pass gives them a gradient of norm {one.gradient:.3g}, and nothing updates them"
     else:
         proof = f"{same} and never got a gradient, while the recorded loss is computed from them through this operation"
     facts = {

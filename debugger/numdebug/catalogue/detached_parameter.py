@@ -37,7 +37,7 @@ def _because(hit: Found) -> str:
     who = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     still = f"after {e['steps']} steps {who} ({e['elements']} elements) are what they were"
     if e["why"] == "unowned":
-        when = "they are made here, after the optimizer, which does not have them" if e["late"] else "no optimizer has them"
+        when = "they are made here, after the optimizer, which does not have them" if e["late"] else "nothing updates them"
         return f"{still}: they get a gradient (norm {number(e['gradient'])}), and {when}"
     return f"{still}: an optimizer has them and the loss is computed from them, but {_CUTS[e['how']]}"
 

@@ -30,13 +30,15 @@ def clippings(converter: Converter, training: Training) -> list[Clipping]:
     found = []
     for number, backward in enumerate(training.backwards):
         grads = {g.storage for _, g in backward.gradients if g.storage}
+        handed = {g.storage for given in training.given for _, _, g in given.parameters if g is not None}
         until = ends[number + 1] if number + 1 < len(ends) else math.inf
         span = [(p, r) for p, r in enumerate(raws) if backward.after <= r.index < until and r.phase != "backward"]
         change = unscale = None
         scale_read = measured = False
         for position, raw in span:
             name = _name(raw)
-            touched = [c for c in raw.written if c.storage in grads and c.previous is not None]
+            touched = [(c.previous, c) for c in raw.written if c.storage in grads and c.previous is not None]
+            touched = touched or _replaced(raw, grads, handed)
             if name == _UNSCALE and touched:
                 unscale = position
                 break
@@ -47,10 +49,10 @@ def clippings(converter: Converter, training: Training) -> list[Clipping]:
                 if change is None:
                     change = _Change(position, kind)
                 if change.kind == kind:
-                    for cell in touched:
-                        first = change.cells.get(cell.storage)
-                        assert cell.previous is not None
-                        change.cells[cell.storage] = (first[0] if first else cell.previous, cell)
+                    for before, after in touched:
+                        first = change.cells.get(before.storage)
+                        change.cells[after.storage] = (first[0] if first else before, after)
+                        grads.add(after.storage)
             elif any(c.storage in grads for c in raw.cells()):
                 measured = True
             elif name == "_local_scalar_dense" and change is None:
@@ -60,6 +62,14 @@ def clippings(converter: Converter, training: Training) -> list[Clipping]:
             if one is not None:
                 found.append(one)
     return found
+
+
+def _replaced(raw: Raw, grads: set[int], handed: set[int]) -> list[tuple[Cell, Cell]]:
+    """A gradient and what takes its place (`p.grad = p.grad.clamp(...)`)."""
+    out = raw.outs[0] if len(raw.outs) == 1 and not raw.written else None
+    if out is None or out.storage not in handed or out.storage in grads:
+        return []
+    return [(c, out) for c in raw.cells() if c.storage in grads][:1]
 
 
 def _name(raw: Raw) -> str:

@@ -30,7 +30,11 @@ def _name(converter: Converter, tensor: torch.Tensor) -> str:
 
 
 def _unowned(converter: Converter, training: Training) -> list[Untrained]:
-    if not training.given or not any(isinstance(p, torch.nn.Parameter) for given in training.given for p, _, _ in given.parameters):
+    trained = [p for given in training.given for p, _, _ in given.parameters]
+    if not trained:  # updates written by hand
+        reached = [cell.alive for backward in training.backwards for cell, _ in backward.gradients]
+        trained = [p for p in reached if p is not None and (known := training.leaf(p)) is not None and not known.unchanged]
+    if not any(isinstance(p, torch.nn.Parameter) for p in trained):
         return []  # nothing is trained, or an input is (an attack, an inversion)
     found: dict[int, tuple[torch.Tensor, float]] = {}
     for backward in training.backwards:

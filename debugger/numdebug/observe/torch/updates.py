@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -23,18 +24,42 @@ def updates(converter: Converter, training: Training) -> list[Update]:
     owners = {storage for grads in gradients.values() for storage in grads}
     if not owners:
         return []
-    found: dict[tuple[Any, int, str], list[tuple[int, Raw, Cell, torch.Tensor, bool]]] = {}
+    found: dict[tuple[Any, int, str], list[_Part]] = {}
     for position, raw in enumerate(converter.raws):
-        targets = [c for c in raw.written if c.storage in owners and c.previous is not None and c.tensor is not None]
+        targets = _targets(raw, owners)
         if raw.phase == "backward" or not targets or not (source := _computed(converter, raw)):
             continue
-        exact, same = _again(source, raw, targets)
-        for cell in targets:
-            if id(cell) in exact and not _compensated(converter, position, cell):
-                assert cell.tensor is not None
-                key = (raw.places[:1], raw.step, str(cell.tensor.dtype))
-                found.setdefault(key, []).append((position, raw, cell, exact[id(cell)], same))
+        exact, same = _again(source, raw, [new for _, new in targets])
+        for old, new in targets:
+            if id(new) in exact and not _compensated(converter, position, new):
+                assert new.tensor is not None
+                key = (raw.places[:1], raw.step, str(new.tensor.dtype))
+                found.setdefault(key, []).append(_Part(position, old, new, exact[id(new)], same))
     return [_one(step, dtype, parts, gradients) for (_, step, dtype), parts in found.items()]
+
+
+@dataclass(frozen=True)
+class _Part:
+    position: int
+    old: Cell
+    new: Cell
+    exact: torch.Tensor
+    same: bool
+
+
+def _targets(raw: Raw, owners: set[int]) -> list[tuple[Cell, Cell]]:
+    """Weights before and after: written in place, or a sum that takes their place (`w = (w - lr * g).detach()`)."""
+    if raw.written:
+        return [(c.previous, c) for c in raw.written if c.storage in owners and c.previous is not None and c.tensor is not None]
+    out = raw.outs[0] if len(raw.outs) == 1 else None
+    if out is None or out.tensor is None or out.storage not in owners or canonical(raw.func) not in _ARITHMETIC:
+        return []
+    old = [c for c in raw.cells() if c.storage in owners and c.storage != out.storage and _alike(c.tensor, out.tensor)]
+    return [(old[0], out)] if old else []
+
+
+def _alike(a: torch.Tensor | None, b: torch.Tensor) -> bool:
+    return a is not None and a.shape == b.shape and a.dtype == b.dtype
 
 
 def _by_step(converter: Converter, training: Training) -> dict[int, dict[int, torch.Tensor]]:
@@ -94,7 +119,7 @@ def _run(source: Raw, raw: Raw, targets: list[Cell], to: Callable[[torch.Tensor]
             result = source.func(*thaw(source.args), **thaw(source.kwargs))
     except (LookupError, RuntimeError, TypeError, NotImplementedError):  # not kept, or not for float64
         return {}
-    if source is not raw:
+    if source is not raw or not raw.written:
         return {id(c): result for c in targets}
     return {id(c): made[id(c.previous)] for c in targets if id(c.previous) in made}
 
@@ -109,23 +134,21 @@ def _compensated(converter: Converter, position: int, cell: Cell) -> bool:
     return False
 
 
-def _one(
-    step: int, dtype: str, parts: list[tuple[int, Raw, Cell, torch.Tensor, bool]], gradients: dict[int, dict[int, torch.Tensor]]
-) -> Update:
+def _one(step: int, dtype: str, parts: list[_Part], gradients: dict[int, dict[int, torch.Tensor]]) -> Update:
     moving = absorbed = 0
     lost = taken = 0.0
     elsewhere: float | None = None
-    for _, _, cell, exact, _ in parts:
-        assert cell.previous is not None and cell.tensor is not None
-        old = cell.previous.tensor
-        if old is None or old.shape != exact.shape:
+    for part in parts:
+        old, new = part.old.tensor, part.new.tensor
+        if old is None or new is None or old.shape != part.exact.shape:
             continue
-        delta = exact.double() - old.double()
-        stuck = (delta != 0) & (cell.tensor == old)
+        delta = part.exact.double() - old.double()
+        stuck = (delta != 0) & (new == old)
         moving += int((delta != 0).sum())
         absorbed += int(stuck.sum())
         for other, grads in gradients.items():
-            g = grads.get(cell.storage)
+            g = grads.get(part.old.storage)
+            g = grads.get(part.new.storage) if g is None else g
             if g is None or g.shape != delta.shape:
                 continue
             down = -g.double() * delta
@@ -138,6 +161,6 @@ def _one(
     if elsewhere is not None:
         elsewhere /= count
     return Update(
-        op=parts[0][0], step=step, dtype=dtype.removeprefix("torch."), moving=moving, absorbed=absorbed, lost=lost,
-        lost_elsewhere=elsewhere, taken=taken, repeats=all(same for *_, same in parts),
+        op=parts[0].position, step=step, dtype=dtype.removeprefix("torch."), moving=moving, absorbed=absorbed, lost=lost,
+        lost_elsewhere=elsewhere, taken=taken, repeats=all(part.same for part in parts),
     )  # fmt: skip
