@@ -31,6 +31,7 @@ from numdebug.observe import Stop
 from numdebug.observe.torch.foretell import Emulator
 from numdebug.observe.torch.observer import TorchObserver
 from numdebug.observe.torch.replay import Replay
+from numdebug.observe.torch.shadow import Shadow
 from numdebug.observe.torch.torchrun import TorchRun
 
 HERE = Path(__file__).resolve().parent
@@ -41,6 +42,7 @@ BUDGETS = {  # what: (GPT, CNN, MLP), as ratios to a plain step
     "counterfactual": (1.1, 1.1, 1.1),
     "headroom, alone": (0.25, 0.25, 2.0),
     "emulated step, float16": (1.4, 1.6, 6.0),
+    "float64 shadow": (4.5, 9.0, 3.0),
 }
 ROUNDS = {"GPT": 6, "CNN": 3, "MLP": 10}
 PROGRAM = 4.0  # seconds that a diagnosis of a small program may take beyond the program itself
@@ -121,16 +123,33 @@ class AtBackward(TorchObserver):
             raise Stop
 
 
-@contextmanager
-def replay(work: Workload, rewritten: bool = False) -> Iterator[Callable[[], None]]:
-    """The recorded step once more, with its gradients."""
+def recorded(work: Workload) -> TorchRun:
+    """Two steps, up to the second's gradients."""
     watching = AtBackward(HERE, Silent(), {"traced": 1 << 60})
     try:
         work.step()
         work.step()
     except Stop:
         watching.finish()
-    run = TorchRun(watching, {})
+    return TorchRun(watching, {})
+
+
+@contextmanager
+def shadow(work: Workload) -> Iterator[Callable[[], None]]:
+    """The recorded step's forward and backward pass in float64."""
+    run = recorded(work)
+
+    def wide() -> None:
+        outcome = Shadow(run.converter, [], run.observer.losses).run()
+        assert outcome.gradients
+
+    yield wide
+
+
+@contextmanager
+def replay(work: Workload, rewritten: bool = False) -> Iterator[Callable[[], None]]:
+    """The recorded step once more, with its gradients."""
+    run = recorded(work)
 
     def again() -> None:
         once = Replay(run.converter, *run._roots())
@@ -152,33 +171,23 @@ def counterfactual(work: Workload) -> Iterator[Callable[[], None]]:
 
 
 @contextmanager
-def recorded(work: Workload) -> Iterator[TorchRun]:
-    """Two steps of the workload."""
-    watching = observer(1 << 60)
-    work.step()
-    work.step()
-    watching.finish()
-    yield TorchRun(watching, {})
-
-
-@contextmanager
 def headroom(work: Workload) -> Iterator[Callable[[], None]]:
     """The largest magnitude of every result of the recorded step."""
-    with recorded(work) as run:
-        yield lambda: None if run.largest() else sys.exit("nothing recorded")
+    run = recorded(work)
+    yield lambda: None if run.largest() else sys.exit("nothing recorded")
 
 
 @contextmanager
 def emulated(work: Workload) -> Iterator[Callable[[], None]]:
     """The recorded step again with every number rounded to float16."""
-    with recorded(work) as run:
-        asked = Emulator(run.observer, run.converter, [], "float16")
+    run = recorded(work)
+    asked = Emulator(run.observer, run.converter, [], "float16")
 
-        def again() -> None:
-            outcome = asked.run()[1]
-            assert outcome.gradients and outcome.finite
+    def again() -> None:
+        outcome = asked.run()[1]
+        assert outcome.gradients and outcome.finite
 
-        yield again
+    yield again
 
 
 @contextmanager
@@ -224,6 +233,7 @@ VARIANTS: dict[str, Callable[[Workload], Any]] = {
     "counterfactual": counterfactual,
     "headroom, alone": headroom,
     "emulated step, float16": emulated,
+    "float64 shadow": shadow,
     "peer: anomaly mode": anomaly,
     "peer: forward hooks, isfinite": hooks,
     "peer: DebugMode": debug_mode,

@@ -80,9 +80,9 @@ def _missed(run: Run, op: Op, a: Value, b: Value | float, tolerance: float | Non
     if low_a is None or low_b is None or high_a is None or high_b is None:
         return None
     size = np.maximum(np.abs(high_a), np.abs(high_b))
-    off = np.abs(low_a - low_b)
     with np.errstate(invalid="ignore"):
-        missed = (np.abs(high_a - high_b) <= EQUAL * size) & (off > 0) & (off <= ROUNDINGS * eps * size)
+        off = np.abs(low_a - low_b)
+        missed = np.isfinite(size) & (np.abs(high_a - high_b) <= EQUAL * size) & (off > 0) & (off <= ROUNDINGS * eps * size)
         if tolerance is not None:
             missed = _beyond(run, op, missed, np.abs(high_a - high_b), off, size)
     if not missed.any():

@@ -181,11 +181,11 @@ def _epsilons(run: Run, step: Emulation) -> Iterator[Evidence]:
         if guarded and (op.site.place, eps) not in seen:
             seen.add((op.site.place, eps))
             facts = {"format": step.format, "predicted": True, "op": op.name, "native": op.native, "guards": guarded, "members": []}
-            yield Evidence("vanishing-epsilon", "formats", site=op.site, op=op.index, numbers={"epsilon": Number(eps)}, facts=facts)
+            yield Evidence("emulated-epsilon", "formats", site=op.site, op=op.index, numbers={"epsilon": Number(eps)}, facts=facts)
     for name, eps in step.optimizers:
         facts = {"format": step.format, "predicted": True, "optimizer": name, "members": []}
         site = run.recording.places.get("optimizer")
-        yield Evidence("vanishing-epsilon", "formats", site=site, numbers={"epsilon": Number(eps)}, facts=facts)
+        yield Evidence("emulated-epsilon", "formats", site=site, numbers={"epsilon": Number(eps)}, facts=facts)
 
 
 def _guards(run: Run, op: Op, depth: int = 3) -> str | None:

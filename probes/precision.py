@@ -19,7 +19,7 @@ import numpy as np
 from numdebug.evidence import Evidence, Number
 from numdebug.formats import FORMATS
 from numdebug.formulas import SOLVERS, formula, region
-from numdebug.graph import first
+from numdebug.graph import climb
 from numdebug.recording import Op, Recording, Sink, Value
 from numdebug.run import CannotAsk, Error, Run
 
@@ -73,8 +73,8 @@ def _wrong(run: Run) -> list[Sink]:
 
 def _sides(recording: Recording, value: Value) -> list[Value]:
     """The two sides of the difference that a norm, mean or maximum was taken of."""
-    above = first(recording, value, _SIZES)
-    return [v for v in above.operands if v.dtype in FORMATS] if above is not None and above.name in ("sub", "rsub", "add") else []
+    above = next((p.op for p in climb(recording, value, _SIZES) if p.op.name in ("sub", "rsub", "add")), None)
+    return [v for v in above.operands if v.dtype in FORMATS] if above is not None else []
 
 
 def harmed(error: Error, explained: bool = False) -> bool:
@@ -174,9 +174,11 @@ def _only_the_loss(run: Run, op: Op, errors: dict[int, Error]) -> bool:
     if any(loss.id in errors and abs(errors[loss.id].recorded - errors[loss.id].exact) > HARM * largest for loss in losses):
         return False
     try:
-        return run.gradient_error() <= HARM
+        error, size = run.gradient_error()
     except CannotAsk:
         return True
+    norms = [s.gradient_norm for s in recording.steps if s.gradient_norm is not None and math.isfinite(s.gradient_norm)]
+    return error <= HARM * max([size, *norms])
 
 
 def _proof(run: Run, sink: Sink, op: Op, every: list[Op]) -> dict[str, object]:

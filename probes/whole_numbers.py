@@ -160,7 +160,8 @@ def _at_face_value(run: Run, op: Op) -> Op | None:
                 integers = bool(user.outputs) and user.outputs[0].dtype.startswith("int")
                 if user.name in _FACE_VALUE | _ORDERS or (user.name == "cast" and integers) or _difference(run, user, seen):
                     return user
-                if user.name in _SCALES or user.name in STRUCTURAL:
+                shifted = user.name in ("add", "sub") and len(user.operands) == 1
+                if shifted or user.name in _SCALES or user.name in STRUCTURAL:
                     todo.append(user)
     return None
 

@@ -17,7 +17,6 @@ UNTRIED = {
     "train-eval-mismatch": "which passes are meant as evaluation is the programmer's to say",
     "vanishing-gradient": "another architecture is the programmer's to choose",
     "exploding-gradient": "no single line is written badly, so there is no repair to try",
-    "uninitialised-memory": "what the memory should have held is the programmer's to say",
 }
 
 

@@ -44,6 +44,7 @@ def cli() -> None:
 @click.option("--as", "narrow", type=click.Choice(NARROW), help="Say what would happen in this number format.")
 @click.option("--max-steps", type=click.IntRange(min=1), help="Stop the program after so many steps.")
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Stop it after so long (default 60).")
+@click.option("--check-gradients", is_flag=True, help="Check every parameter's gradient against differences in float64.")
 @click.option("--no-rerun", is_flag=True, help="Never run the program a second time.")
 @click.option("--no-call", is_flag=True, help="Call nothing that the program does not call itself.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True)
@@ -60,6 +61,7 @@ def diagnose(
     narrow: str | None,
     max_steps: int | None,
     timeout: float | None,
+    check_gradients: bool,
     no_rerun: bool,
     no_call: bool,
     form: str,
@@ -93,6 +95,7 @@ def diagnose(
             rerun=False if no_rerun else None,
             call=False if no_call else None,
             form=narrow,
+            check_gradients=check_gradients,
         )
     )
     write(rendered(outcome, form, output is None, notes), output)

@@ -47,9 +47,9 @@ class Trial:
 def confirm(run: Run, diagnoses: Sequence[Diagnosis], evidence: Sequence[Evidence], trial: Try | None) -> list[Diagnosis]:
     """The same diagnoses with `confirmed` and why."""
     harmful = {e.id for e in evidence if e.kind not in FAILURE}
-    silent = [d for d in diagnoses if d.evidence and d.evidence[0] in harmful]
-    loud = [d for d in diagnoses if d not in silent]
     proofs = {e.id: str(e["proof"]) for e in evidence if e["proof"]}
+    silent = [d for d in diagnoses if d.evidence and (d.evidence[0] in harmful or d.evidence[0] in proofs)]
+    loud = [d for d in diagnoses if d not in silent]
     done = [*_loud(run, loud, evidence, trial), *(_proven(d, proofs) or _in_program(d, trial, False) for d in silent)]
     return sorted(done, key=lambda d: [o.bug == d.bug and o.site == d.site for o in diagnoses].index(True))
 

@@ -38,6 +38,7 @@ class Request:
     timeout: float | None = None
     rerun: bool | None = None
     call: bool | None = None
+    check_gradients: bool = False
     only_evidence: bool = False  # probe, but judge nothing
     form: str | None = None  # a narrower number format to try the step in
 
@@ -74,6 +75,7 @@ def diagnose(request: Request) -> Outcome:
             "max_steps": request.max_steps or settings.max_steps,
             "probes": [*probes, *(["formats"] if request.form else [])] if probes else None,
             "as": request.form,
+            "check_gradients": request.check_gradients,
             "no_rerun": not (settings.rerun if request.rerun is None else request.rerun),
         },
     )

@@ -123,14 +123,27 @@ def _running(recording: Recording, op: Op) -> bool:
 def region(recording: Recording, value: Value, ops: list[Op]) -> Iterator[list[Op]]:
     """Candidates for a wider format: the lines of these operations, and line by line those that their operands come from.
 
+    Where that is not enough, also what leads from them to `value`: a solution whose digits cancel again must not be rounded between.
     Only what `value` is computed from counts, and a line counts with all that it computes there.
     """
     above = list(recording.upstream(value))
-    lines = {op.site.place for op in ops if op.site is not None}
-    for _ in range(REGIONS):
-        inside = [op for op in above if op.site is not None and op.site.place in lines]
-        yield inside
-        wider = {o.site.place for op in inside for v in op.operands if (o := recording.producer(v)) is not None and o.site is not None}
-        if wider <= lines:
-            return
-        lines |= wider
+    for path in ([], _between(above, ops)):
+        lines = {op.site.place for op in (*ops, *path) if op.site is not None}
+        for _ in range(REGIONS):
+            inside = [op for op in above if op.site is not None and op.site.place in lines]
+            yield inside
+            wider = {o.site.place for op in inside for v in op.operands if (o := recording.producer(v)) is not None and o.site is not None}
+            if wider <= lines:
+                break
+            lines |= wider
+
+
+def _between(above: list[Op], ops: list[Op]) -> list[Op]:
+    """Those of `above` that use a result of `ops`, directly or through others."""
+    reached = {op.index for op in ops}
+    found: list[Op] = []
+    for op in sorted(above, key=lambda o: o.index):
+        if op.index not in reached and any(v.producer in reached for v in op.operands):
+            reached.add(op.index)
+            found.append(op)
+    return found

@@ -11,6 +11,7 @@ import numpy as np
 from numdebug.emulation import Emulation
 from numdebug.recording import Frame, Op, Recording, Sink, Site, Stats, Value
 from numdebug.report.model import Repair
+from numdebug.weights import Clipping, Untrained, Unwritten, Update
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,24 @@ class Gradient:
         return self.norm / self.weight_norm if self.weight_norm else self.norm
 
 
+@dataclass(frozen=True)
+class CheckedGradient:
+    """One parameter's gradient of the whole step along a random direction, and what differences of the loss say.
+
+    `verdict`: right, acceptable, inexact, suspicious, wrong; kink or undecided where differences cannot tell. `sweep`: (h, derivative).
+    """
+
+    name: str
+    size: int
+    analytic: float
+    numeric: float
+    uncertainty: float
+    error: float
+    verdict: str
+    sweep: tuple[tuple[float, float], ...] = ()
+    made_at: Site | None = None
+
+
 class Run(Protocol):
     """One observed run. Raises `CannotAsk` where the recording does not suffice."""
 
@@ -154,6 +173,10 @@ class Run(Protocol):
         """By id: the same operations in float64, from data and parameters up to each value; decisions stay as the program took them."""
         ...
 
+    def check_gradients(self) -> list[CheckedGradient]:
+        """Every parameter's gradient of the last recorded loss against differences in float64."""
+        ...
+
     def functions(self) -> list[HandWritten]:
         """Every hand-written derivative of the recorded steps, argument by argument, compared with differences."""
         ...
@@ -164,6 +187,22 @@ class Run(Protocol):
 
     def overwritten(self) -> list[Overwritten]:
         """Values that backward read after they had been overwritten."""
+        ...
+
+    def updates(self) -> list[Update]:
+        """What the recorded steps did to weights, by line and step."""
+        ...
+
+    def clippings(self) -> list[Clipping]:
+        """Gradients that were clipped between the backward pass and the optimizer."""
+        ...
+
+    def untrained(self) -> list[Untrained]:
+        """Parameters that have not changed since the first step although the loss depends on them."""
+        ...
+
+    def unwritten(self) -> list[Unwritten]:
+        """Memory from empty() whose content reaches what the program consumes."""
         ...
 
     def flushed(self) -> dict[str, tuple[int, int, float]]:
@@ -190,8 +229,8 @@ class Run(Protocol):
         """By id: how far these values are from float64; `lost` counts relative errors above `harm`."""
         ...
 
-    def gradient_error(self) -> float:
-        """Relative error of all gradients together (Euclidean) against float64."""
+    def gradient_error(self) -> tuple[float, float]:
+        """(error, size) of all gradients together (Euclidean) against float64."""
         ...
 
     def trace_errors(self, value: Value, harm: float, beyond: float) -> dict[int, Error]:

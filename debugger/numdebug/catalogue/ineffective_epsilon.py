@@ -5,7 +5,8 @@ What happens
 Why it matters
     Everyone who reads the line believes it safe. An optimizer's eps of 1e-8 on float16 weights makes them NaN in one step.
 How we know
-    The zero that divides, or meets a log, comes from an addition of (or a clamp to) a small constant that left it 0.
+    The zero that divides, or meets a log, comes from an addition of (or a clamp to) a small constant that left it 0. Or divisors so small
+    that the epsilon would matter were wrong by more than a tenth against float64.
     With `--as FORMAT`, as a note: the constant, or the optimizer's eps, rounds to 0 in that format.
 Not this
     An epsilon that the format holds, with a zero from elsewhere.
@@ -28,9 +29,14 @@ from numdebug.rules import Found, birth, form, seen
 
 def _because(hit: Found) -> str:
     b = hit[0]
-    if b.kind == "vanishing-epsilon":
+    if b.kind == "emulated-epsilon":
         where = f"the eps {b['epsilon']:g} of {b['optimizer']}" if b["optimizer"] else f"{b['epsilon']:g}, which guards {b['guards']},"
         return f"{where} is 0 in {b['format']}: half its smallest number is {FORMATS[b['format']].flush:.2g}"
+    if b.kind == "vanished-epsilon":
+        return (
+            f"an epsilon of {number(b['epsilon'])} is 0 in {b['dtype']}: {b['weak']} of {b['size']} divisors are too small for that, such"
+            f" as {number(b['recorded'])} where float64 gives {number(b['exact'])}"
+        )
     if b["optimizer"]:
         return f"the optimizer's eps is 0 in {b['dtype']} (numbers below 3e-8 round to 0), so its update divides by 0, {reaches(b)}"
     return f"an epsilon of {number(b['epsilon'])} leaves the argument at exactly 0 in {b['zero_dtype']}, {reaches(b)}"
@@ -39,6 +45,8 @@ def _because(hit: Found) -> str:
 def _repair(hits: Sequence[Found]) -> Repair | None:
     if hits[0][0]["predicted"]:
         return None
+    if hits[0][0].kind == "vanished-epsilon":
+        return repair_ops("float32", "compute it in float32", hits)
     if hits[0][0]["optimizer"]:
         made = next((e.sites["optimizer"] for hit in hits for e in hit if "optimizer" in e.sites), None)
         repair = repair_ops(
@@ -94,13 +102,14 @@ bug = Bug(
     title="an epsilon that the format cannot hold",
     family="range",
     when=(birth(zero_from="epsilon") & ~form("log-of-sigmoid", "log-of-softmax", "softmax"))
-    | seen("vanishing-epsilon")
+    | seen("emulated-epsilon")
+    | seen("vanished-epsilon")
     | (birth(optimizer=True, dtype="float16", born=("x/0", "0/0", "inf/inf", "overflow")) & seen("optimizer")),
     because=_because,
     fix="use an epsilon that the format holds",
     predicted="note",
     repair=_repair,
-    symptoms=("loss becomes NaN", "diverges after switching to float16"),
+    symptoms=("loss becomes NaN", "diverges after switching to float16", "accuracy below the published one"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
 )

@@ -5,9 +5,10 @@ What happens
 Why it matters
     Results change from run to run in spite of every seed, and the failure disappears when one looks.
 How we know
-    A non-finite value that reaches what is consumed came straight out of empty(), with no write in between.
+    A non-finite value that reaches what is consumed came straight out of empty(), with no write in between. Or the recorded operations,
+    run again with two other fillings of that memory, give two other results.
 Not this
-    A buffer that is filled before it is read.
+    A buffer that is filled before it is read, or whose unwritten part is masked out.
 Fix
     zeros(), or an initialiser.
 Read on
@@ -16,13 +17,27 @@ Read on
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from numdebug.catalogue._bug import Bug
 from numdebug.catalogue._words import reaches, repair_ops
+from numdebug.report.model import Repair
 from numdebug.rules import Found, seen
 
 
 def _because(hit: Found) -> str:
-    return f"memory from empty() was never written and holds non-finite numbers, {reaches(hit[0])}"
+    e = hit[0]
+    if e["parameter"] is not None:
+        what = f"{e['name'] or 'this memory'} ({e['size']} elements) comes from empty() and is read before all of it is written"
+        return f"{what}: with other left-overs in it, {e['reaches']} is another"
+    return f"memory from empty() was never written and holds non-finite numbers, {reaches(e)}"
+
+
+def _repair(hits: Sequence[Found]) -> Repair:
+    memory = next((e for hit in hits for e in hit if e["parameter"] is not None), None)
+    if memory is None or memory["parameter"]:
+        return repair_ops("none", "initialise it", hits, kind="none")
+    return Repair("zeros", "setting", "start from zeros", dict(memory.sites))
 
 
 BROKEN = """\
@@ -82,10 +97,10 @@ bug = Bug(
     id="uninitialised-memory",
     title="memory from empty() used before it is written",
     family="training",
-    when=seen("nonfinite-birth", born="uninitialised"),
+    when=seen("nonfinite-birth", born="uninitialised") | seen("unwritten-memory"),
     because=_because,
     fix="use zeros(), or initialise it",
-    repair=lambda hits: repair_ops("none", "initialise it", hits, kind="none"),
+    repair=_repair,
     symptoms=("different from run to run", "loss becomes NaN"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},

@@ -12,6 +12,7 @@ from pathlib import Path
 from numdebug.fixes import (  # noqa: F401  (each adds its writers to FORMS)
     arguments,
     branches,
+    clipping,
     data,
     derivatives,
     exponentials,

@@ -42,7 +42,7 @@ def sentences(evidence: Sequence[Evidence]) -> Iterator[str]:
     else:
         yield from _failure(whole, evidence)
     for e in evidence:
-        if e.kind == "vanishing-epsilon":
+        if e.kind == "emulated-epsilon":
             where = f" ({e.site.file}:{e.site.line})" if e.site is not None else ""
             whose = f"{e['optimizer']}'s eps" if e["optimizer"] else f"the epsilon in front of {e['guards']},"
             yield f"{whose} {e['epsilon']:g}{where} is 0 in it"
@@ -85,7 +85,9 @@ def _failure(whole: Evidence, evidence: Sequence[Evidence]) -> Iterator[str]:
 
 
 def _percent(share: float) -> str:
-    return f"{share:.3%}" if 0 < share < 0.001 or 0.999 < share < 1 else f"{100 * share:.3g} %"
+    if share in (0, 1):
+        return f"{share:.0%}"
+    return f"{100 * share:.4f}".rstrip("0") + " %" if share < 0.001 or share > 0.99 else f"{100 * share:.3g} %"
 
 
 def _power(scale: float) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from numdebug.observe.torch.observer import TorchObserver, tensors_in
+from numdebug.observe.torch.finite import tensors_in
+from numdebug.observe.torch.observer import TorchObserver
 from numdebug.observe.torch.records import Cell
 
 MOST = 400  # values looked at: of a long list the last ones
@@ -31,7 +32,8 @@ def _all(observer: TorchObserver) -> Iterator[tuple[Cell, str | None]]:
     for what, cell, name in observer.sinks:
         if what == "output":
             yield cell, name
+    read = {id(cell) for record in observer.tracer.records() for cell in record.cells()}
     for name, value in list(vars(sys.modules["__main__"]).items()):
         for path, tensor in tensors_in(name, value):
-            if tensor.is_floating_point():
-                yield observer.tracer.cell(tensor), path
+            if tensor.is_floating_point() and id(cell := observer.tracer.cell(tensor)) not in read:  # a result, not an intermediate
+                yield cell, path

@@ -108,6 +108,8 @@ class Hooks:
         def method(tensor: Any, *args: Any, **kwargs: Any) -> Any:
             if not self.elsewhere:
                 self.observer.consumed(tensor)
+                if name in ("numpy", "__array__"):
+                    self.observer.training.numpy(tensor)
             return original(tensor, *args, **kwargs)
 
         setattr(torch.Tensor, name, method)

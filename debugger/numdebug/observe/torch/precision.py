@@ -12,7 +12,7 @@ from numdebug.observe.torch.convert import Converter
 from numdebug.observe.torch.observer import TorchObserver
 from numdebug.observe.torch.records import Cell
 from numdebug.observe.torch.region import in_float64
-from numdebug.observe.torch.replay import Replay, widened
+from numdebug.observe.torch.replay import CannotReplay, Replay, widened
 from numdebug.observe.torch.shadow import Shadow
 from numdebug.run import Error
 
@@ -22,6 +22,7 @@ _EPS64 = torch.finfo(torch.float64).eps
 _KNOWN = 100.0
 
 
+MOST = 250_000  # operations computed in float64 for one diagnosis, about 12 s of a program of tiny tensors
 SAMPLES = 3  # random half-ulp moves of all inputs; the largest effect counts
 
 
@@ -33,12 +34,14 @@ class Precision:
         self.named = consumed(observer)
         self.losses = observer.losses
         self.consumed = [cell for cell, _ in self.named]
+        self.spent = 0
         self.consumed += [cell for cell in self.losses if cell not in self.consumed and cell.producer is not None]
 
     def exact(self, cells: list[Cell]) -> dict[int, torch.Tensor]:
         """One pass in float64 over what these values depend on; by id of the Cell."""
         shadow = Shadow(self.converter, cells, [])
         shadow.keep = {id(cell) for cell in cells}
+        self._spend(shadow)
         shadow.run()
         for cell in cells:
             if id(cell) not in shadow.kept and cell.tensor is not None:  # data: exact as it is
@@ -49,8 +52,8 @@ class Precision:
         """One pass in float64 over what these values depend on."""
         return self._errors(cells, self.exact(cells), [], harm, 0.0)
 
-    def gradient_error(self) -> float:
-        """The step's gradients in its own formats against those in float64."""
+    def gradient_error(self) -> tuple[float, float]:
+        """(error, size) of the step's gradients in its own formats against those in float64; Euclidean, over all of them."""
         wide = Shadow(self.converter, [], self.losses).run().grads
         low = Replay(self.converter, self.losses, backward=True).run().grads
         off = scale = 0.0
@@ -58,7 +61,7 @@ class Precision:
             if key in low and low[key].shape == exact.shape:
                 off += float((low[key].to(exact.dtype) - exact).square().sum())
                 scale += float(exact.square().sum())
-        return math.sqrt(off / scale) if scale else 0.0
+        return math.sqrt(off), math.sqrt(scale)
 
     def trace(self, cell: Cell, harm: float, beyond: float) -> dict[int, Error]:
         """The slice above one value, exact and with its inputs moved."""
@@ -67,6 +70,7 @@ class Precision:
             shadow = Shadow(self.converter, [cell], [], noise)
             cells = [c for place in shadow.needed for c in shadow.raws[place].results()]
             shadow.keep = {id(c) for c in cells}
+            self._spend(shadow)
             shadow.run()
             passes.append(shadow.kept)
         return self._errors(cells, passes[0], passes[1:], harm, beyond)
@@ -74,10 +78,17 @@ class Precision:
     def kept_wide(self, places: frozenset[int], cell: Cell, harm: float) -> Error:
         """The step in its own formats, but for the operations at `places`."""
         exact = self.exact([cell])[id(cell)]
-        result = Replay(self.converter, [cell], backward=False).run(in_float64(places)).results[0]
+        mixed = Replay(self.converter, [cell], backward=False)
+        self._spend(mixed)
+        result = mixed.run(in_float64(places)).results[0]
         found = lost(result, exact, [], harm, 0.0)
         assert found is not None
         return found
+
+    def _spend(self, replay: Replay) -> None:
+        self.spent += len(replay.needed)
+        if self.spent > MOST:
+            raise CannotReplay("what was recorded is too long to be computed in float64 again and again")
 
     def _errors(
         self, cells: list[Cell], exact: dict[int, torch.Tensor], moved: list[dict[int, torch.Tensor]], harm: float, beyond: float

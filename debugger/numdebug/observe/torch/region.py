@@ -6,8 +6,10 @@ from typing import Any
 
 import torch
 
+from numdebug.observe.torch.names import canonical
 from numdebug.observe.torch.records import Cell, Raw
 from numdebug.observe.torch.replay import CannotReplay, Replay, Rewrite
+from numdebug.observe.torch.shadow import MADE, exactly_made
 
 
 def in_float64(places: frozenset[int]) -> dict[int, Rewrite]:
@@ -30,7 +32,8 @@ class _Region:
             kwargs = {**kwargs, "dtype": torch.float64}
         if raw.rng is not None or not hasattr(raw.func, "_schema"):
             return replay.call(raw)
-        several = raw.func(*args, **kwargs)
+        made = canonical(raw.func) in MADE and not swap
+        several = exactly_made(raw) if made else _wide_call(raw.func, args, kwargs)
         listed = list(several) if isinstance(several, (tuple, list)) else [several]
         rounded = [self._keep(cell, tensor) for cell, tensor in zip(raw.outs, listed, strict=False)]
         return rounded if isinstance(several, (tuple, list)) else rounded[0]
@@ -44,7 +47,7 @@ class _Region:
     def _keep(self, cell: Cell | None, tensor: Any) -> Any:
         if cell is None or not isinstance(tensor, torch.Tensor) or cell.tensor is None or not tensor.is_floating_point():
             return tensor
-        self.wide[id(cell)] = tensor
+        self.wide[id(cell)] = tensor.to(torch.float64)
         return tensor.to(cell.tensor.dtype)
 
     def _in_place(self, replay: Replay, raw: Raw, swap: dict[int, torch.Tensor]) -> Any:
@@ -57,10 +60,20 @@ class _Region:
         first = next(raw.cells())
         if swap[id(first)].numel() != replay.get(first).numel():
             raise CannotReplay(f"{name} writes into an overlapping view")
-        wide = getattr(plain, overload)(*replay.thaw(raw.args, swap), **replay.thaw(raw.kwargs, swap))
+        wide = _wide_call(getattr(plain, overload), replay.thaw(raw.args, swap), replay.thaw(raw.kwargs, swap))
         target = replay.get(first)
         with torch.no_grad():
             target.copy_(wide)
         for cell in raw.results():
             self.wide[id(cell)] = wide
         return target
+
+
+def _wide_call(func: Any, args: Any, kwargs: Any) -> Any:
+    """Whole numbers that meet a Python float become float64 too."""
+    usual = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        return func(*args, **kwargs)
+    finally:
+        torch.set_default_dtype(usual)

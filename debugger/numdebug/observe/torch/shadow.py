@@ -19,9 +19,9 @@ from numdebug.observe.torch.replay import Outcome, Replay, Rewrite
 # Results that are decisions, or come from outside: taken as recorded.
 _DECIDED = frozenset({
     "round", "floor", "ceil", "trunc", "sign", "sgn", "heaviside", "floor_divide", "empty", "bernoulli",
-    "eigh", "svd", "eig", "linalg_qr",  # vectors are given up to a sign
 })  # fmt: skip
-_MADE = frozenset({"arange", "linspace", "logspace", "full", "scalar_tensor"})  # from Python's numbers, which are float64
+_UP_TO_A_SIGN = frozenset({"eigh", "svd", "eig", "linalg_qr"})
+MADE = frozenset({"arange", "linspace", "logspace", "full", "scalar_tensor"})  # from Python's numbers, which are float64
 _LOW = (torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -36,7 +36,6 @@ class Shadow(Replay):
         self.kept: dict[int, torch.Tensor] = {}  # float64 results of the cells asked for, by id
         self.keep: set[int] = set()
         self._random = {r.region.index for r in self.raws if r.region is not None and r.rng is not None}  # functions that draw numbers
-        self.unsure = False  # an operation could not run in float64: its recorded result went on as if exact
 
     def run(self, rewrites: dict[int, Rewrite] | None = None, watch: Iterable[int] = ()) -> Outcome:
         """As Replay.run; whole numbers that meet a Python float become float64 too."""
@@ -50,15 +49,18 @@ class Shadow(Replay):
     def call(self, raw: Raw, swap: dict[int, torch.Tensor] | None = None) -> object:
         """The operation in float64; what it decided stays decided."""
         name = canonical(raw.func)
-        if name in _DECIDED or raw.index in self._random or (raw.written and not _floats(raw.written)):
+        if name in _UP_TO_A_SIGN or raw.index in self._random:
+            return self._given(raw)
+        if name in _DECIDED or (raw.written and not _floats(raw.written)):
             return self._recorded(raw)
-        if name in _MADE and not any(True for _ in raw.cells()):
-            return self._made(raw)
+        if name in MADE and not any(True for _ in raw.cells()):
+            made = exactly_made(raw)
+            whole = not made.is_floating_point() or bool((made == made.round()).all())
+            return made if self.generator is None or whole else self._moved(made, raw.outs[0].tensor.dtype)  # type: ignore[union-attr]
         try:
             result = super().call(raw, swap)
         except (RuntimeError, TypeError, ValueError, NotImplementedError):
-            self.unsure = True
-            return self._recorded(raw)
+            return self._given(raw)
         if name == "relu" and raw.outs and raw.outs[0] is not None and raw.outs[0].tensor is not None and isinstance(result, torch.Tensor):
             return torch.where(raw.outs[0].tensor != 0, self.get(next(raw.cells())), 0.0) if not raw.written else result
         if name == "cast" and self.generator is not None and isinstance(result, torch.Tensor) and result.is_floating_point():
@@ -68,15 +70,15 @@ class Shadow(Replay):
                 return self._moved(result, target.dtype)
         return result
 
-    def _made(self, raw: Raw) -> torch.Tensor:
-        """A range or constant, as exact as the numbers that it was made from."""
-        cell = raw.outs[0]
-        assert cell is not None and cell.tensor is not None
-        if not cell.tensor.is_floating_point():
-            return cell.tensor.clone()
-        made: torch.Tensor = raw.func(*raw.args, **{**raw.kwargs, "dtype": torch.float64})
-        whole = bool((made == made.round()).all())
-        return made if self.generator is None or whole else self._moved(made, cell.tensor.dtype)
+    def _given(self, raw: Raw) -> object:
+        """The recorded result, as if it were data: another one would be as right, or float64 cannot run the operation."""
+        result = self._recorded(raw)
+        several = result if isinstance(result, list) else [result]
+        moved = [
+            self._moved(t, c.tensor.dtype) if self.generator is not None and c is not None and c.tensor is not None and _is_float(t) else t
+            for c, t in zip(raw.outs, several, strict=True)
+        ]
+        return moved if isinstance(result, list) else moved[0]
 
     def _recorded(self, raw: Raw) -> object:
         outs = [None if c is None or c.tensor is None else _wide(c.tensor) for c in raw.outs]
@@ -116,6 +118,16 @@ class Shadow(Replay):
         if self.losses:
             self._differentiate([self.get(cell) for cell in self.losses], outcome)
         return outcome
+
+
+def exactly_made(raw: Raw) -> torch.Tensor:
+    """A range or constant, as exact as the Python numbers that it was made from."""
+    cell = raw.outs[0]
+    assert cell is not None and cell.tensor is not None
+    if not cell.tensor.is_floating_point():
+        return cell.tensor.clone()
+    made: torch.Tensor = raw.func(*raw.args, **{**raw.kwargs, "dtype": torch.float64})
+    return made
 
 
 def _is_float(tensor: torch.Tensor) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from numdebug.emulation import Emulation
+from numdebug.observe.torch.clipping import clippings
 from numdebug.observe.torch.convert import Converter
 from numdebug.observe.torch.flow import gradients
 from numdebug.observe.torch.foretell import Emulator, largest
@@ -17,13 +18,18 @@ from numdebug.observe.torch.forms import rewrites_for
 from numdebug.observe.torch.gradients import functions
 from numdebug.observe.torch.observer import TorchObserver
 from numdebug.observe.torch.overwritten import overwritten
+from numdebug.observe.torch.ownership import untrained
 from numdebug.observe.torch.precision import Precision
 from numdebug.observe.torch.records import Cell
 from numdebug.observe.torch.replay import CannotReplay, Outcome, Replay
 from numdebug.observe.torch.stats import array, stats
+from numdebug.observe.torch.unwritten import unwritten
+from numdebug.observe.torch.updates import updates
+from numdebug.observe.torch.whole import check
 from numdebug.recording import Frame, Op, Sink, Site, Stats, Value
 from numdebug.report.model import Repair
-from numdebug.run import CannotAsk, Error, Gradient, GradientCheck, HandWritten, Overwritten, Replayed
+from numdebug.run import CannotAsk, CheckedGradient, Error, Gradient, GradientCheck, HandWritten, Overwritten, Replayed
+from numdebug.weights import Clipping, Untrained, Unwritten, Update
 
 # Forms that must compute what they replace; the others change the argument on purpose (a clamp, an epsilon, a mask).
 EXACT = frozenset({"log_softmax", "softmax", "logsumexp", "softplus", "log_sigmoid", "scaled_norm", "log_space_product"})
@@ -139,6 +145,12 @@ class TorchRun:
         kept = self._asked(lambda: self._precision.exact(cells))
         return {value.id: array(kept[id(cell)]) for value, cell in zip(values, cells, strict=True) if id(cell) in kept}
 
+    def check_gradients(self) -> list[CheckedGradient]:
+        """See Run."""
+        if not self.observer.losses:
+            raise CannotAsk("no recorded step differentiates a loss")
+        return self._asked(lambda: check(self.converter, self.observer.losses))
+
     def functions(self) -> list[HandWritten]:
         """See Run."""
         if self._functions is None:
@@ -171,7 +183,7 @@ class TorchRun:
         """See Run."""
         return self._asked(lambda: self._precision.errors([self.converter.cells[v.id] for v in values], harm))
 
-    def gradient_error(self) -> float:
+    def gradient_error(self) -> tuple[float, float]:
         """See Run."""
         return self._asked(self._precision.gradient_error)
 
@@ -210,6 +222,23 @@ class TorchRun:
         """See Run."""
         held = self.converter.raws[op.index].module
         return id(held) if held is not None else None
+
+    def updates(self) -> list[Update]:
+        """See Run."""
+        return updates(self.converter, self.observer.training)
+
+    def clippings(self) -> list[Clipping]:
+        """See Run."""
+        return clippings(self.converter, self.observer.training)
+
+    def untrained(self) -> list[Untrained]:
+        """See Run."""
+        return untrained(self.converter, self.observer.training)
+
+    def unwritten(self) -> list[Unwritten]:
+        """See Run."""
+        losses = [(cell, "the loss") for cell in self.observer.losses]
+        return unwritten(self.converter, self.observer.training, [*self._precision.named, *losses])
 
     def flushed(self) -> dict[str, tuple[int, int, float]]:
         """See Run."""
