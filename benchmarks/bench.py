@@ -30,6 +30,7 @@ from workloads import Workload
 from numdebug.observe import Stop
 from numdebug.observe.torch.observer import TorchObserver
 from numdebug.observe.torch.replay import Replay
+from numdebug.observe.torch.shadow import Shadow
 from numdebug.observe.torch.torchrun import TorchRun
 
 HERE = Path(__file__).resolve().parent
@@ -38,6 +39,7 @@ BUDGETS = {  # what: (GPT, CNN, MLP), as ratios to a plain step
     "sentinel, alone": (0.003, 0.003, 0.05),
     "replay": (1.15, 1.15, 6.0),
     "counterfactual": (1.1, 1.1, 1.1),
+    "float64 shadow": (4.5, 9.0, 3.0),
 }
 ROUNDS = {"GPT": 6, "CNN": 3, "MLP": 10}
 PROGRAM = 4.0  # seconds that a diagnosis of a small program may take beyond the program itself
@@ -118,16 +120,33 @@ class AtBackward(TorchObserver):
             raise Stop
 
 
-@contextmanager
-def replay(work: Workload, rewritten: bool = False) -> Iterator[Callable[[], None]]:
-    """The recorded step once more, with its gradients."""
+def recorded(work: Workload) -> TorchRun:
+    """Two steps, up to the second's gradients."""
     watching = AtBackward(HERE, Silent(), {"traced": 1 << 60})
     try:
         work.step()
         work.step()
     except Stop:
         watching.finish()
-    run = TorchRun(watching, {})
+    return TorchRun(watching, {})
+
+
+@contextmanager
+def shadow(work: Workload) -> Iterator[Callable[[], None]]:
+    """The recorded step's forward and backward pass in float64."""
+    run = recorded(work)
+
+    def wide() -> None:
+        outcome = Shadow(run.converter, [], run.observer.losses).run()
+        assert outcome.gradients
+
+    yield wide
+
+
+@contextmanager
+def replay(work: Workload, rewritten: bool = False) -> Iterator[Callable[[], None]]:
+    """The recorded step once more, with its gradients."""
+    run = recorded(work)
 
     def again() -> None:
         once = Replay(run.converter, *run._roots())
@@ -189,6 +208,7 @@ VARIANTS: dict[str, Callable[[Workload], Any]] = {
     "recording": recording,
     "replay": replay,
     "counterfactual": counterfactual,
+    "float64 shadow": shadow,
     "peer: anomaly mode": anomaly,
     "peer: forward hooks, isfinite": hooks,
     "peer: DebugMode": debug_mode,
