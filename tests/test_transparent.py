@@ -316,7 +316,7 @@ def test_the_sentinel_sees_the_step_that_fails(where, tmp_path):
 
 
 def test_the_quick_norm_is_the_norm():
-    from numdebug.observe.torch.observer import quick_norm, total_norm
+    from numdebug.observe.torch.finite import quick_norm, total_norm
 
     for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
         for count in (1, 5, 40):

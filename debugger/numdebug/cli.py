@@ -42,6 +42,7 @@ def cli() -> None:
 @click.option("--ignore", multiple=True, callback=words, metavar="ID,...", help="Leave these bugs out (ids or families).")
 @click.option("--max-steps", type=click.IntRange(min=1), help="Stop the program after so many steps.")
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Stop it after so long (default 60).")
+@click.option("--check-gradients", is_flag=True, help="Check every parameter's gradient against differences in float64.")
 @click.option("--no-rerun", is_flag=True, help="Never run the program a second time.")
 @click.option("--no-call", is_flag=True, help="Call nothing that the program does not call itself.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True)
@@ -57,6 +58,7 @@ def diagnose(
     ignore: tuple[str, ...],
     max_steps: int | None,
     timeout: float | None,
+    check_gradients: bool,
     no_rerun: bool,
     no_call: bool,
     form: str,
@@ -79,7 +81,8 @@ def diagnose(
     progress(f"running {target}; the report follows when it has ended (Ctrl-C to stop it now)")
     outcome = diagnosing.diagnose(
         diagnosing.Request(
-            target, args, inputs, probes, select, ignore, max_steps, timeout, False if no_rerun else None, False if no_call else None
+            target, args, inputs, probes, select, ignore, max_steps, timeout, False if no_rerun else None, False if no_call else None,
+            check_gradients=check_gradients,
         )
     )
     write(rendered(outcome, form, output is None, notes), output)

@@ -38,6 +38,7 @@ class Request:
     timeout: float | None = None
     rerun: bool | None = None
     call: bool | None = None
+    check_gradients: bool = False
     only_evidence: bool = False  # probe, but judge nothing
 
 
@@ -72,6 +73,7 @@ def diagnose(request: Request) -> Outcome:
         options={
             "max_steps": request.max_steps or settings.max_steps,
             "probes": list(probes) or None,
+            "check_gradients": request.check_gradients,
             "no_rerun": not (settings.rerun if request.rerun is None else request.rerun),
         },
     )

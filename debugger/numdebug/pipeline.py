@@ -30,11 +30,24 @@ def analyse(watcher: Any, journal: Any, options: dict[str, Any]) -> None:
         if run is None:
             continue
         evidence = [*probe(run, journal, options), *_numbered(watcher.early.get(name, []), journal)]
+        for fact in evidence:
+            if fact.kind == "gradients-checked":
+                journal.add("note", text=_checked(fact))
         found = match(evidence, options.get("select"), options.get("ignore") or ())
         confirmed = confirm(run, found, evidence, _trial(watcher, options))
         for diagnosis in settle(confirmed, evidence):
             journal.add("diagnosis", explain(run, diagnosis, evidence, watcher.folder))
     journal.add("matched")
+
+
+def _checked(fact: Evidence) -> str:
+    if fact["why_not"]:
+        return f"the gradients were not checked: {fact['why_not']}"
+    undecided = f"; of {fact['undecided']} differences cannot tell" if fact["undecided"] else ""
+    return (
+        f"the gradients of {fact['right']} of {fact['parameters']} parameters agree with differences of the loss in float64 "
+        f"(largest relative error {fact['largest_error']:.1e}){undecided}"
+    )
 
 
 def probe(run: Run, journal: Any, options: dict[str, Any]) -> list[Evidence]:

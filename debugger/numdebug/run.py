@@ -124,6 +124,24 @@ class Gradient:
         return self.norm / self.weight_norm if self.weight_norm else self.norm
 
 
+@dataclass(frozen=True)
+class CheckedGradient:
+    """One parameter's gradient of the whole step along a random direction, and what differences of the loss say.
+
+    `verdict`: right, acceptable, inexact, suspicious, wrong; kink or undecided where differences cannot tell. `sweep`: (h, derivative).
+    """
+
+    name: str
+    size: int
+    analytic: float
+    numeric: float
+    uncertainty: float
+    error: float
+    verdict: str
+    sweep: tuple[tuple[float, float], ...] = ()
+    made_at: Site | None = None
+
+
 class Run(Protocol):
     """One observed run. Raises `CannotAsk` where the recording does not suffice."""
 
@@ -152,6 +170,10 @@ class Run(Protocol):
 
     def exact(self, values: Sequence[Value]) -> dict[int, np.ndarray]:
         """By id: the same operations in float64, from data and parameters up to each value; decisions stay as the program took them."""
+        ...
+
+    def check_gradients(self) -> list[CheckedGradient]:
+        """Every parameter's gradient of the last recorded loss against differences in float64."""
         ...
 
     def functions(self) -> list[HandWritten]:

@@ -26,7 +26,7 @@ from numdebug.catalogue._bug import Bug
 from numdebug.catalogue._words import number
 from numdebug.evidence import Evidence
 from numdebug.report.model import Repair
-from numdebug.rules import Above, Found, seen
+from numdebug.rules import Above, Anywhere, Found, seen
 
 # The scale of relative errors of float64 gradients: below 1e-7 right, below 1e-5 acceptable, above 1e-3 suspicious, above 1 wrong.
 # What lies between the middle two may be an approximation that was meant.
@@ -36,6 +36,10 @@ WRITABLE = ("sign", "swap", "swapped", "factor", "missing factor")  # changes th
 
 def _because(hit: Found) -> str:
     e = hit[0]
+    if e.kind == "whole-gradient":
+        gives = "no gradient" if e["mistake"] == "zero" else f"{number(e['backward'], 6)}"
+        cut = "; the way to it is cut, or a hand-written backward returns nothing" if e["mistake"] == "zero" else ""
+        return f"{e['parameter']}: backward gives {gives} along a random direction{cut}{_sweep(e)}"
     measured = f"relative error {number(e['error'])} along random directions in float64, which differences resolve to {_resolved(e)}"
     return f"{e['function']}.backward gives for {e['argument']} {_mistake(e)}: {measured}{_sweep(e)}"
 
@@ -71,6 +75,8 @@ def _sweep(e: Evidence) -> str:
 
 def _repair(hits: Sequence[Found]) -> Repair:
     e = hits[0][0]
+    if e.kind == "whole-gradient":
+        return Repair("derivative", "none", f"find what cuts or bends the gradient on its way to {e['parameter']}", dict(e.sites), {}, {})
     words = {
         "sign": "change the sign",
         "factor": f"multiply the gradient by {number(e['factor'])}",
@@ -117,9 +123,11 @@ FIXED = BROKEN.replace("(1 + x * (1 - s)), None  # here", "(1 + ctx.beta * x * (
 
 bug = Bug(
     id="wrong-gradient",
-    title="a hand-written backward that is not the derivative of its forward",
+    title="a backward that is not the derivative of its forward",
     family="gradient",
-    when=seen("wrong-derivative", error=Above(SUSPICIOUS)),
+    when=seen("wrong-derivative", error=Above(SUSPICIOUS))
+    | seen("whole-gradient", error=Above(SUSPICIOUS), surrogates=False)
+    & ~Anywhere(seen("wrong-derivative") | seen("untrained-parameters")),
     because=_because,
     fix="differentiate the formula of the forward again, and check it with gradcheck in float64",
     repair=_repair,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from numdebug.observe.torch.observer import TorchObserver, tensors_in
+from numdebug.observe.torch.finite import tensors_in
+from numdebug.observe.torch.observer import TorchObserver
 from numdebug.observe.torch.records import Cell
 
 MOST = 400  # values looked at: of a long list the last ones

@@ -164,6 +164,8 @@ def _parameter_names(raws: list[Raw], observer: TorchObserver) -> dict[int, str]
     for name, value in main:
         if isinstance(value, torch.Tensor):
             names.setdefault(id(value), name)
+        elif isinstance(value, torch.nn.Module):  # a layer by itself: `head.weight`, as the program writes it
+            names.update({id(t): f"{name}.{path}" for path, t in value.named_parameters() if names.get(id(t)) == path and "." not in path})
     for index, optimizer in enumerate(observer.optimizers):
         for number, parameter in enumerate(p for group in optimizer.param_groups for p in group["params"]):
             names.setdefault(id(parameter), f"parameter {number}" + (f" of optimizer {index}" if index else ""))

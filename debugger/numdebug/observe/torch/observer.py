@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import cmath
 import math
 import os
 import sys
@@ -18,6 +17,7 @@ import torch
 from numdebug.observe import Stop
 from numdebug.observe.frames import Frames
 from numdebug.observe.imports import when_imported
+from numdebug.observe.torch.finite import all_finite, quick_norm, tensors_in, total_norm
 from numdebug.observe.torch.flow import Constructions, GradientLog
 from numdebug.observe.torch.hooks import Hooks
 from numdebug.observe.torch.records import Cell
@@ -30,7 +30,6 @@ TRACED = 50_000  # operations traced from the start, about 3 s of overhead; from
 _FRESH = torch.default_generator.get_state()  # every run of the program in this process starts from the same random state
 HISTORY = 20_000  # steps whose loss and gradient norm are kept
 PAUSE = 0.25  # seconds between two steps in the journal while the sentinel watches alone
-FEW = 16  # tensors whose norms are added up one by one; beyond, stacking them is faster
 
 
 _WATCHING: weakref.WeakSet[TorchObserver] = weakref.WeakSet()
@@ -383,50 +382,3 @@ class _Quiet:
 
     def __exit__(self, *_: object) -> None:
         self.tracer.off, self.tracer.quiet = self.before
-
-
-def tensors_in(name: str, value: Any, depth: int = 4) -> Iterator[tuple[str, torch.Tensor]]:
-    """Every tensor of nested containers with the path that leads to it."""
-    if isinstance(value, torch.Tensor):
-        yield name, value
-    elif depth and isinstance(value, dict):
-        for key, item in value.items():
-            yield from tensors_in(f"{name}[{key!r}]", item, depth - 1)
-    elif depth and isinstance(value, (tuple, list)):
-        for index, item in enumerate(value):
-            yield from tensors_in(f"{name}[{index}]", item, depth - 1)
-
-
-def all_finite(tensor: torch.Tensor) -> bool:
-    """Exact. A finite sum proves it cheaply; a sum that overflowed needs the second look."""
-    if not (tensor.is_floating_point() or tensor.is_complex()):
-        return True
-    held = tensor.detach()
-    if held.layout is not torch.strided:
-        held = held.coalesce().values() if held.layout is torch.sparse_coo else held.values()
-    if held.dtype.itemsize < 2:  # 8-bit formats have no sum
-        held = held.float()
-    return cmath.isfinite(held.sum().item()) or bool(torch.isfinite(held).all())
-
-
-def total_norm(tensors: list[torch.Tensor]) -> float | None:
-    """Euclidean norm over all elements of all tensors; None for an empty list."""
-    plain = [t.detach() for t in tensors if t.layout is torch.strided and t.is_floating_point()]
-    if not plain:
-        return None
-    norms = torch._foreach_norm(plain)
-    return float(torch.linalg.vector_norm(torch.stack([n.to(torch.float64) for n in norms])))
-
-
-def quick_norm(tensors: list[torch.Tensor]) -> float | None:
-    """total_norm for the common case, in one pass; None where that cannot be said (no tensors, sparse ones, several devices)."""
-    if not tensors:
-        return None
-    low = tensors[0].dtype in (torch.float16, torch.bfloat16)
-    try:
-        norms = torch._foreach_norm(tensors, 2, torch.float32) if low else torch._foreach_norm(tensors)
-        if len(norms) <= FEW:
-            return math.sqrt(sum([n * n for n in [norm.item() for norm in norms]]))
-        return float(torch.linalg.vector_norm(torch.stack(norms), dtype=torch.float64))
-    except (RuntimeError, NotImplementedError):
-        return None

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from numdebug.observe.torch.convert import Converter
-from numdebug.observe.torch.observer import all_finite
+from numdebug.observe.torch.finite import all_finite
 from numdebug.observe.torch.records import Cell, Raw
 
 Rewrite = Callable[["Replay", Raw], Any]

@@ -23,9 +23,10 @@ from numdebug.observe.torch.replay import CannotReplay, Outcome, Replay
 from numdebug.observe.torch.stats import array, stats
 from numdebug.observe.torch.unwritten import unwritten
 from numdebug.observe.torch.updates import updates
+from numdebug.observe.torch.whole import check
 from numdebug.recording import Frame, Op, Sink, Site, Stats, Value
 from numdebug.report.model import Repair
-from numdebug.run import CannotAsk, Error, Gradient, GradientCheck, HandWritten, Overwritten, Replayed
+from numdebug.run import CannotAsk, CheckedGradient, Error, Gradient, GradientCheck, HandWritten, Overwritten, Replayed
 from numdebug.weights import Clipping, Untrained, Unwritten, Update
 
 # Forms that must compute what they replace; the others change the argument on purpose (a clamp, an epsilon, a mask).
@@ -141,6 +142,12 @@ class TorchRun:
         cells = [self.converter.cells[value.id] for value in values]
         kept = self._asked(lambda: self._precision.exact(cells))
         return {value.id: array(kept[id(cell)]) for value, cell in zip(values, cells, strict=True) if id(cell) in kept}
+
+    def check_gradients(self) -> list[CheckedGradient]:
+        """See Run."""
+        if not self.observer.losses:
+            raise CannotAsk("no recorded step differentiates a loss")
+        return self._asked(lambda: check(self.converter, self.observer.losses))
 
     def functions(self) -> list[HandWritten]:
         """See Run."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from numdebug.observe.torch.convert import Converter
+from numdebug.observe.torch.finite import all_finite
 from numdebug.observe.torch.names import canonical
-from numdebug.observe.torch.observer import all_finite
 from numdebug.observe.torch.records import Cell, Raw
 from numdebug.observe.torch.replay import CannotReplay, Replay
 from numdebug.observe.torch.training import Training
