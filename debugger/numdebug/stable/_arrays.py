@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
-Array = Any  # a NumPy array or a PyTorch tensor
+Array = Any  # a NumPy array, a number or list that becomes one, or a PyTorch tensor
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def library(x: Array) -> Any:
@@ -17,62 +20,53 @@ def library(x: Array) -> Any:
 
 
 def floating(x: Array) -> Array:
-    """`x` itself if it is floating point, whole numbers as the library's default format; lists become NumPy arrays."""
+    """`x` if it is floating point; whole numbers and truth values in the library's default format; numbers and lists as NumPy arrays."""
     xp = library(x)
-    if xp is np:
-        array = np.asarray(x)
-        return array if array.dtype.kind == "f" else array.astype(np.float64)
-    return x if x.is_floating_point() else x.to(xp.get_default_dtype())
+    if xp is not np:
+        if x.is_complex():
+            raise ValueError(f"expected real numbers, not {x.dtype}")
+        return x if x.is_floating_point() else x.to(xp.get_default_dtype())
+    array = np.asarray(x)
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"expected real numbers, not {array.dtype}")
+    return array if array.dtype.kind == "f" else array.astype(np.float64)
 
 
-def eps(x: Array) -> float:
-    """The gap above 1 in the format of `x`."""
-    return float(library(x).finfo(x.dtype).eps)
+def beside(x: Array, y: Array) -> Array:
+    """`y` as an array of the library that computes with `x`, in its own format."""
+    return np.asarray(y) if library(x) is np else library(x).as_tensor(y, device=x.device)
 
 
-def tiny(x: Array) -> float:
-    """The smallest normal number in the format of `x`."""
-    return float(library(x).finfo(x.dtype).tiny)
+def cast_to(x: Array, kind: Any) -> Array:
+    """`x` in another format, given as the library's own dtype."""
+    return x.to(kind) if hasattr(x, "to") else np.asarray(x).astype(kind)[()]
 
 
-def largest(x: Array, axis: int | None = None, keepdims: bool = False) -> Array:
-    """The maximum along an axis, or of everything."""
-    if library(x) is np:
-        return np.max(x, axis=axis, keepdims=keepdims)
-    if axis is None:
-        return x.amax()
-    return x.amax(dim=axis, keepdim=keepdims)
+def widened(x: Array) -> Array:
+    """`x` in at least float32: 16-bit formats have too few digits to compute in."""
+    return x if library(x).finfo(x.dtype).bits >= 32 else cast_to(x, library(x).float32)
 
 
-def total(x: Array, axis: int | None = None, keepdims: bool = False) -> Array:
-    """The sum along an axis, or of everything."""
-    if library(x) is np:
-        return np.sum(x, axis=axis, keepdims=keepdims)
-    if axis is None:
-        return x.sum()
-    return x.sum(dim=axis, keepdim=keepdims)
+def in_own_format(function: F) -> F:
+    """Computes at least in float32 and gives the result in the format of the first argument, without NumPy's warnings."""
+
+    @functools.wraps(function)
+    def wrapped(x: Array, *others: Any, **named: Any) -> Array:
+        x = floating(x)
+        with np.errstate(all="ignore"):
+            return cast_to(function(widened(x), *others, **named), x.dtype)
+
+    return cast(F, wrapped)
 
 
-def where(condition: Array, x: Array, y: Any) -> Array:
-    """Elements of `x` where the condition holds, else `y` (a number or an array)."""
-    xp = library(x)
-    if xp is np:
-        return np.where(condition, x, np.asarray(y, dtype=x.dtype))
-    return xp.where(condition, x, xp.as_tensor(y, dtype=x.dtype, device=x.device))
+def check_axis(x: Array, axis: int, what: str, may_be_empty: bool = False) -> None:
+    """Raises ValueError where there is no such axis, or nothing along it."""
+    if not -x.ndim <= axis < x.ndim:
+        raise ValueError(f"{what}: an array of shape {tuple(x.shape)} has no axis {axis}")
+    if x.shape[axis] == 0 and not may_be_empty:
+        raise ValueError(f"{what} of nothing: axis {axis} of an array of shape {tuple(x.shape)} is empty")
 
 
-def take(x: Array, index: Array, axis: int) -> Array:
-    """One element of `x` for each index along `axis`; that axis goes."""
-    if library(x) is np:
-        return np.take_along_axis(x, np.expand_dims(np.asarray(index), axis), axis=axis).squeeze(axis)
-    return x.gather(axis, index.unsqueeze(axis)).squeeze(axis)
-
-
-def squeeze(x: Array, axis: int) -> Array:
-    """Without an axis of length 1."""
-    return np.squeeze(x, axis=axis) if library(x) is np else x.squeeze(axis)
-
-
-def logaddexp(x: Array, y: Array) -> Array:
-    """log(exp x + exp y), exact in the extremes: inf with inf is inf, -inf with -inf is -inf."""
-    return library(x).logaddexp(x, y)
+def constant(x: Array) -> Array:
+    """`x`, with no gradient flowing through it."""
+    return x.detach() if hasattr(x, "detach") else x
