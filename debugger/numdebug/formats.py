@@ -47,6 +47,8 @@ FORMATS: dict[str, Format] = {
     "float8_e4m3fn": Format("float8_e4m3fn", 8, 448.0, 2.0**-6, 2.0**-9, 0.125),  # no infinity: the top code is a NaN
 }
 
+# 32 bits of storage, of which products on NVIDIA's tensor cores read 19.
+TF32 = _ieee("tf32", 19, 8, 10)
 NARROW = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 
 
@@ -57,7 +59,7 @@ def rounded(array: np.ndarray, name: str) -> Any:
     """
     import numpy as np
 
-    form = FORMATS[name]
+    form = TF32 if name == TF32.name else FORMATS[name]
     exact = np.asarray(array, dtype=np.float64)
     if name == "float64":
         return exact

@@ -43,6 +43,7 @@ class Runner:
         self.deadline = deadline
         self.journal = journal
         self.stop = stop
+        self.computed = False  # it took numbers that it had computed out of the framework, and holds no model that waits to be called
 
     def run(self) -> None:
         """The program itself, then its uncalled `main()`, then guessed calls: each only if nothing was seen before it."""
@@ -50,13 +51,14 @@ class Runner:
         try:
             self._run(module)
         finally:
-            self._say("seen", forward=bool(self.watcher.saw_forward), backward=bool(self.watcher.saw_backward))
+            self._say("seen", forward=bool(self.watcher.saw_forward or self.computed), backward=bool(self.watcher.saw_backward))
             if not self._seen():
                 self._say("unrun", models=guess.models(module))
 
     def _run(self, module: ModuleType) -> None:
         if not self._guarded(lambda: self.script.execute(module)):
             return
+        self.computed = bool(self.watcher.computed) and not any(values.is_model(v) for v in values.public_values(module).values())
         if self.script.name is None and self._seen():
             return
         if not self.wishes.call:
@@ -71,7 +73,7 @@ class Runner:
         self._guarded(lambda: self._guess(module))
 
     def _seen(self) -> bool:
-        return bool(self.watcher.saw_forward or self.watcher.saw_backward)
+        return bool(self.watcher.saw_forward or self.watcher.saw_backward or self.computed)
 
     def _has_uncalled_main(self, module: ModuleType) -> bool:
         main = values.own_functions(module).get("main")

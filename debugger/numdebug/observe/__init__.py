@@ -19,6 +19,7 @@ class Observer(Protocol):
 
     saw_forward: bool
     saw_backward: bool
+    computed: bool
     ops: int
 
     def finish(self) -> None: ...
@@ -71,6 +72,11 @@ class Watcher:
     def saw_backward(self) -> bool:
         """A backward pass ran."""
         return any(o.saw_backward for o in self.observers.values())
+
+    @property
+    def computed(self) -> bool:
+        """Numbers that floating-point operations computed were read or printed."""
+        return any(o.computed for o in self.observers.values())
 
     @property
     def ops(self) -> int:

@@ -96,6 +96,12 @@ class TorchObserver:
         return self.tracer.saw_forward
 
     @property
+    def computed(self) -> bool:
+        """A number that a floating-point operation computed was read or printed."""
+        read = [c for r in self.tracer.records() if getattr(r.func, "__name__", "").startswith("_local_scalar_dense") for c in r.cells()]
+        return any(c.producer is not None and c.tensor is not None and c.tensor.is_floating_point() for c in (*self.read, *read))
+
+    @property
     def ops(self) -> int:
         """Operations traced."""
         return self.tracer.count
