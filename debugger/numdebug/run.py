@@ -75,6 +75,7 @@ class Error:
     norm: float
     inherent: float | None = None
     wrong: int = 0  # elements whose digits are gone, explained or not
+    flushed: int = 0  # elements that are 0 as recorded, and below the format's smallest normal number but not 0 in float64
     zeros: int = 0  # elements that are not 0 as recorded, and 0 but for rounding in float64
 
 

@@ -132,5 +132,6 @@ def lost(recorded: torch.Tensor, exact: torch.Tensor, moved: Iterable[torch.Tens
         norm=float(torch.linalg.vector_norm(error)) / scale if scale else 0.0,
         inherent=None if spread is None else float(spread.flatten()[worst]),
         wrong=wrong,
+        flushed=int((fine & (low == 0) & (high != 0) & (magnitude < info.tiny)).sum()),
         zeros=int((fine & (low != 0) & ~known & (magnitude <= _KNOWN * error * (_EPS64 / info.eps))).sum()),
     )
