@@ -81,7 +81,7 @@ def test_no_step_imports_a_later_one():
         assert not [other for other in ours if order.get(other, -1) > place], name
 
 
-LIGHT = ["numdebug.cli", "numdebug.catalogue", "numdebug.match", "numdebug.fixes", "numdebug.probing", "numdebug.child"]
+LIGHT = ["numdebug.cli", "numdebug.catalogue", "numdebug.match", "numdebug.fixes", "numdebug.probing", "numdebug.child", "numdebug.stable"]
 
 
 @pytest.mark.parametrize("module", LIGHT)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @dataclass(frozen=True)
@@ -42,3 +46,26 @@ FORMATS: dict[str, Format] = {
     "float8_e5m2": _ieee("float8_e5m2", 8, 5, 2),
     "float8_e4m3fn": Format("float8_e4m3fn", 8, 448.0, 2.0**-6, 2.0**-9, 0.125),  # no infinity: the top code is a NaN
 }
+
+# 32 bits of storage, of which products on NVIDIA's tensor cores read 19.
+TF32 = _ieee("tf32", 19, 8, 10)
+NARROW = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
+
+
+def rounded(array: np.ndarray, name: str) -> Any:
+    """In float64, what the format makes of these numbers: to nearest, ties to even, with subnormals.
+
+    Beyond the largest number comes inf, in float8_e4m3fn NaN, as the 8-bit specification says (PyTorch's own cast stays at 448 there).
+    """
+    import numpy as np
+
+    form = TF32 if name == TF32.name else FORMATS[name]
+    exact = np.asarray(array, dtype=np.float64)
+    if name == "float64":
+        return exact
+    _, exponent = np.frexp(exact)
+    gap = np.ldexp(form.eps, np.maximum(exponent - 1, math.frexp(form.tiny)[1] - 1))
+    finite = np.isfinite(exact)
+    near = np.where(finite, np.rint(np.where(finite, exact, 0.0) / gap) * gap, exact)
+    with np.errstate(invalid="ignore"):
+        return np.where(np.abs(near) > form.max, np.nan if name == "float8_e4m3fn" else np.copysign(np.inf, exact), near)
