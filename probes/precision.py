@@ -84,7 +84,7 @@ def harmed(error: Error, explained: bool = False) -> bool:
 
 
 def vanished(error: Error) -> bool:
-    """Half of the elements are 0 only because the format has nothing that small. By itself it may be meant; above a wrong value it is not."""
+    """Half of the elements are 0 only because the format has nothing so small. It may be meant; above a wrong value it is harm."""
     return 2 * error.flushed >= error.size > 0
 
 
