@@ -32,6 +32,8 @@ LOST = 0.1
 
 def _because(hit: Found) -> str:
     b = hit[0]
+    if b.kind == "values-flushed":
+        return f"{b['op']} in float16 gives 0 where float64 gives up to {b['exact']:.2g}, and this makes {b['reaches']} wrong"
     if b.kind == "emulated-overflow":
         return foretold(b)
     if b.kind in ("flushed-gradients", "emulated-underflow"):
@@ -47,6 +49,8 @@ def _repair(hits: Sequence[Found]) -> Repair:
         scale = hits[0][0]["loss_scale"]
         how = f"scale the loss by {scale:g} or more (GradScaler)" if scale else "scale the loss (GradScaler)"
         return Repair("loss_scale", "none", f"{how}, or use bfloat16")
+    if hits[0][0].kind == "values-flushed":
+        return repair_ops("float32", "compute it in float32, or work with logarithms", hits)
     if hits[0][0].kind == "flushed-gradients":
         return repair_ops("bfloat16_autocast", "scale the loss with a GradScaler, or use bfloat16 autocast", hits, kind="setting")
     repair = repair_ops("float32", "compute it in float32", hits)
@@ -101,6 +105,7 @@ bug = Bug(
     when=seen("flushed-gradients", share=Above(LOST))
     | seen("emulated-underflow", format="float16", share=Above(LOST))
     | seen("emulated-overflow", format="float16", born="divided")
+    | seen("values-flushed", dtype="float16")
     | birth(zero_from="cast underflow")
     | birth(zero_dtype="float16", zero_from=("underflow", "exp", "mul", "div", "square", "product underflow")),
     because=_because,

@@ -62,7 +62,8 @@ class TorchObserver:
         self.rerun: int | None = None  # the step that a second run has to trace
         self.stopped_because = "the program ended"
         self.losses: list[Cell] = []
-        self.last_losses: list[Cell] = []  # of the last step that was traced
+        self.last_losses: list[Cell] = []  # of the last traced step, however long the run goes on
+        self.names: dict[int, str] = {}  # of tensors, by identity, where the program cannot tell them
         self.sinks: list[tuple[str, Cell, str | None]] = []
         self.optimizers: list[Any] = []
         self.made_at: list[Any] = []  # where optimizers were constructed
