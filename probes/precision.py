@@ -83,6 +83,11 @@ def harmed(error: Error, explained: bool = False) -> bool:
     return count > 0 and (error.norm > HARM or 2 * count >= error.size)
 
 
+def vanished(error: Error) -> bool:
+    """Half of the elements are 0 only because the format has nothing so small. It may be meant; above a wrong value it is harm."""
+    return 2 * error.flushed >= error.size > 0
+
+
 def culprits(run: Run, value: Value, errors: dict[int, Error]) -> list[Op]:
     """Up from a wrong value through wrong operands, to the operations that made it out of right ones."""
     found = _solvers(run, value, errors)
@@ -91,12 +96,12 @@ def culprits(run: Run, value: Value, errors: dict[int, Error]) -> list[Op]:
     todo, seen = [value], {value.id}
     while todo:
         current = todo.pop(0)
-        if current.id not in errors or not harmed(errors[current.id]):
+        if current.id not in errors or not (harmed(errors[current.id]) or vanished(errors[current.id])):
             continue
         op = run.recording.producer(current)
         if op is None:
             continue
-        wrong = [v for v in op.operands if v.id in errors and harmed(errors[v.id])]
+        wrong = [v for v in op.operands if v.id in errors and (harmed(errors[v.id]) or vanished(errors[v.id]))]
         if not wrong and op not in found:
             found.append(op)
         for v in wrong:
@@ -145,7 +150,8 @@ def _fact(run: Run, sink: Sink, op: Op, every: list[Op], errors: dict[int, Error
     }
     sites = {"target": op.site, **{role: o.site for role, o in kind.roles.items() if o.site is not None}}
     ops = {"target": op.index, **{role: o.index for role, o in kind.roles.items()}}
-    yield Evidence("digits-lost", "precision", site=op.site, op=op.index, numbers=numbers, facts=facts, sites=sites, ops=ops)
+    kept = "values-flushed" if vanished(here) and not harmed(here) else "digits-lost"
+    yield Evidence(kept, "precision", site=op.site, op=op.index, numbers=numbers, facts=facts, sites=sites, ops=ops)
 
 
 def _shrinks(run: Run, op: Op) -> bool:

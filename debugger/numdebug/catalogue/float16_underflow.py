@@ -31,6 +31,8 @@ LOST = 0.1
 
 def _because(hit: Found) -> str:
     b = hit[0]
+    if b.kind == "values-flushed":
+        return f"{b['op']} in float16 gives 0 where float64 gives up to {b['exact']:.2g}, and this makes {b['reaches']} wrong"
     if b.kind == "flushed-gradients":
         worst = f"{b['worst_share']:.0%} in {b['worst']}"
         return f"{b['share']:.0%} of the gradient entries are 0 only because of float16 ({worst}), which rounds to 0 below 3e-8"
@@ -38,6 +40,8 @@ def _because(hit: Found) -> str:
 
 
 def _repair(hits: Sequence[Found]) -> Repair:
+    if hits[0][0].kind == "values-flushed":
+        return repair_ops("float32", "compute it in float32, or work with logarithms", hits)
     if hits[0][0].kind == "flushed-gradients":
         return repair_ops("bfloat16_autocast", "scale the loss with a GradScaler, or use bfloat16 autocast", hits, kind="setting")
     repair = repair_ops("float32", "compute it in float32", hits)
@@ -90,6 +94,7 @@ bug = Bug(
     title="flushed to zero in float16",
     family="range",
     when=seen("flushed-gradients", share=Above(LOST))
+    | seen("values-flushed", dtype="float16")
     | birth(zero_from="cast underflow")
     | birth(zero_dtype="float16", zero_from=("underflow", "exp", "mul", "div", "square", "product underflow")),
     because=_because,

@@ -21,11 +21,13 @@ from collections.abc import Sequence
 from numdebug.catalogue._bug import Bug
 from numdebug.catalogue._words import reaches, repair_forms, repair_ops, several
 from numdebug.report.model import Repair
-from numdebug.rules import Found, birth, form
+from numdebug.rules import Found, birth, form, seen
 
 
 def _because(hit: Found) -> str:
     b = hit[0]
+    if b.kind == "values-flushed":
+        return f"a product of non-zero factors is 0 in {b['dtype']} where float64 gives up to {b['exact']:.2g}: {b['reaches']} is wrong"
     what = "log(0) is -inf" if b["op"] in ("log", "log2", "log10") else "it divides"
     return f"a product of non-zero factors underflowed to exactly 0 in {b['dtype']}, and {what}, {reaches(b)}"
 
@@ -87,6 +89,7 @@ bug = Bug(
     title="a running product underflowed to 0",
     family="range",
     when=(birth(op=("log", "log2", "log10")) & form("log-of-product"))
+    | seen("values-flushed", op=("prod", "cumprod"), dtype=("float32", "bfloat16"))
     | (birth(zero_from="product underflow") & ~birth(zero_dtype="float16") & ~form("log-of-product", "log-of-sigmoid", "log-of-softmax")),
     because=_because,
     fix="add logs instead of multiplying probabilities",

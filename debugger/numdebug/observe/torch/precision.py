@@ -22,7 +22,7 @@ _EPS64 = torch.finfo(torch.float64).eps
 _KNOWN = 100.0
 
 
-MOST = 250_000  # operations computed in float64 for one diagnosis, about 12 s of a program of tiny tensors
+MOST = {"exact": 250_000, "trace": 250_000, "region": 150_000}  # operations computed in float64, by question; about 20 to the millisecond
 SAMPLES = 3  # random half-ulp moves of all inputs; the largest effect counts
 
 
@@ -34,14 +34,14 @@ class Precision:
         self.named = consumed(observer)
         self.losses = observer.losses
         self.consumed = [cell for cell, _ in self.named]
-        self.spent = 0
+        self.spent = dict.fromkeys(MOST, 0)
         self.consumed += [cell for cell in self.losses if cell not in self.consumed and cell.producer is not None]
 
-    def exact(self, cells: list[Cell]) -> dict[int, torch.Tensor]:
+    def exact(self, cells: list[Cell], question: str = "exact") -> dict[int, torch.Tensor]:
         """One pass in float64 over what these values depend on; by id of the Cell."""
         shadow = Shadow(self.converter, cells, [])
         shadow.keep = {id(cell) for cell in cells}
-        self._spend(shadow)
+        self._spend(shadow, question)
         shadow.run()
         for cell in cells:
             if id(cell) not in shadow.kept and cell.tensor is not None:  # data: exact as it is
@@ -70,24 +70,24 @@ class Precision:
             shadow = Shadow(self.converter, [cell], [], noise)
             cells = [c for place in shadow.needed for c in shadow.raws[place].results()]
             shadow.keep = {id(c) for c in cells}
-            self._spend(shadow)
+            self._spend(shadow, "trace")
             shadow.run()
             passes.append(shadow.kept)
         return self._errors(cells, passes[0], passes[1:], harm, beyond)
 
     def kept_wide(self, places: frozenset[int], cell: Cell, harm: float) -> Error:
         """The step in its own formats, but for the operations at `places`."""
-        exact = self.exact([cell])[id(cell)]
+        exact = self.exact([cell], "region")[id(cell)]
         mixed = Replay(self.converter, [cell], backward=False)
-        self._spend(mixed)
+        self._spend(mixed, "region")
         result = mixed.run(in_float64(places)).results[0]
         found = lost(result, exact, [], harm, 0.0)
         assert found is not None
         return found
 
-    def _spend(self, replay: Replay) -> None:
-        self.spent += len(replay.needed)
-        if self.spent > MOST:
+    def _spend(self, replay: Replay, question: str) -> None:
+        self.spent[question] += len(replay.needed)
+        if self.spent[question] > MOST[question]:
             raise CannotReplay("what was recorded is too long to be computed in float64 again and again")
 
     def _errors(
@@ -132,5 +132,6 @@ def lost(recorded: torch.Tensor, exact: torch.Tensor, moved: Iterable[torch.Tens
         norm=float(torch.linalg.vector_norm(error)) / scale if scale else 0.0,
         inherent=None if spread is None else float(spread.flatten()[worst]),
         wrong=wrong,
+        flushed=int((fine & (low == 0) & (high != 0) & (magnitude < info.tiny)).sum()),
         zeros=int((fine & (low != 0) & ~known & (magnitude <= _KNOWN * error * (_EPS64 / info.eps))).sum()),
     )
