@@ -81,6 +81,7 @@ def test_case(case: Case, diagnose, tmp_path: Path):
         assert silent(outcome), outcome.report.verdict
     elif case.latent:
         assert not [d for d in outcome.report.diagnoses if d.severity == "error"], outcome.report.verdict
+        assert all(bug in case.bugs and line in case.lines for bug, line in loud(outcome)), outcome.report.verdict
     else:
         said = loud(outcome)
         assert said, outcome.report.verdict

@@ -11,6 +11,7 @@ from typing import Any
 from numdebug.confirm import Trial, as_trial, confirm
 from numdebug.evidence import Evidence
 from numdebug.fixes import write_diff
+from numdebug.latent import latent
 from numdebug.match import match, settle
 from numdebug.probing import probes
 from numdebug.recording import Frame
@@ -35,8 +36,11 @@ def analyse(watcher: Any, journal: Any, options: dict[str, Any]) -> None:
                 journal.add("note", text=_checked(fact))
         found = match(evidence, options.get("select"), options.get("ignore") or ())
         confirmed = confirm(run, found, evidence, _trial(watcher, options))
-        for diagnosis in settle(confirmed, evidence):
+        settled = settle(confirmed, evidence)
+        for diagnosis in settled:
             journal.add("diagnosis", explain(run, diagnosis, evidence, watcher.folder))
+        if not run.recording.sinks and not any(d.severity == "error" for d in settled):
+            _latent(run, evidence, watcher, journal, options)
     journal.add("matched")
 
 
@@ -61,6 +65,21 @@ def probe(run: Run, journal: Any, options: dict[str, Any]) -> list[Evidence]:
         gathered.extend(_numbered(module.measure(run), journal, len(gathered)))
         journal.add("probe", ProbeRun(name, True, round(time.monotonic() - begin, 4), 0))
     return gathered
+
+
+def _latent(run: Run, evidence: Sequence[Evidence], watcher: Any, journal: Any, options: dict[str, Any]) -> None:
+    """Failures within reach of a run that stayed healthy, as warnings."""
+    risks = [e for e in evidence if e.kind == "risky-op"]
+    wanted, unwanted = options.get("select"), options.get("ignore") or ()
+    for found in latent(run, risks, lambda file: _text(watcher.folder / file), len(evidence) + 1):
+        if found.diagnosis.bug not in unwanted and (wanted is None or found.diagnosis.bug in wanted):
+            for fact in found.evidence:
+                journal.add("evidence", fact)
+            journal.add("diagnosis", explain(found.run, found.diagnosis, found.evidence, watcher.folder))
+
+
+def _text(file: Path) -> str | None:
+    return file.read_text(encoding="utf-8", errors="replace") if file.is_file() else None
 
 
 def _numbered(facts: Iterable[Evidence], journal: Any, start: int = 0) -> list[Evidence]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -143,6 +143,35 @@ class CheckedGradient:
     made_at: Site | None = None
 
 
+@dataclass(frozen=True)
+class Danger:
+    """One operand of one operation, and where it would make the operation fail: too high, too low, or too near to 0."""
+
+    op: int
+    operand: int
+    goal: Literal["high", "low", "small"]
+    sigmas: float = 5.0  # how far from its tensor's mean a weight may go; 0: weights stay as they are
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A tensor that a trigger changed. `low` and `high`: what it holds now. `sigmas`: how far from its tensor's mean a moved weight is."""
+
+    role: str  # weight or input
+    name: str | None
+    low: float
+    high: float
+    sigmas: float | None
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """Data and weights inside the plausible range that make the recorded step fail. `run`: that step, recorded."""
+
+    run: Run
+    moved: tuple[Moved, ...]
+
+
 class Run(Protocol):
     """One observed run. Raises `CannotAsk` where the recording does not suffice."""
 
@@ -203,6 +232,10 @@ class Run(Protocol):
 
     def unwritten(self) -> list[Unwritten]:
         """Memory from empty() whose content reaches what the program consumes."""
+        ...
+
+    def provoke(self, danger: Danger) -> Trigger | None:
+        """Search for data (inside the range that was seen) and weights (near their tensor's mean) that make the step fail there."""
         ...
 
     def flushed(self) -> dict[str, tuple[int, int, float]]:

@@ -25,7 +25,7 @@ class Converter:
         self._index = {raw.index: position for position, raw in enumerate(self.raws)}
         self._sites: dict[Any, Site | None] = {}
         self._modules = _module_names(self.raws, observer)
-        self._names = _parameter_names(self.raws, observer)
+        self._names = {**_parameter_names(self.raws, observer), **observer.names}
 
     def convert(self) -> Recording:
         """The window as a Recording."""

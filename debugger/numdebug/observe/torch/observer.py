@@ -62,6 +62,8 @@ class TorchObserver:
         self.rerun: int | None = None  # the step that a second run has to trace
         self.stopped_because = "the program ended"
         self.losses: list[Cell] = []
+        self.last_losses: list[Cell] = []  # of the last traced step, however long the run goes on
+        self.names: dict[int, str] = {}  # of tensors, by identity, where the program cannot tell them
         self.sinks: list[tuple[str, Cell, str | None]] = []
         self.optimizers: list[Any] = []
         self.made_at: list[Any] = []  # where optimizers were constructed
@@ -163,6 +165,7 @@ class TorchObserver:
         with _Quiet(self.tracer):
             self.current.scaled |= scaled
             self.losses = [self.tracer.cell(t) for t in outputs if isinstance(t, torch.Tensor)] if self.tracing else []
+            self.last_losses = self.losses or self.last_losses
             numbers = [t.detach() for t in outputs if isinstance(t, torch.Tensor) and t.numel() == 1 and t.is_floating_point()]
             if numbers and not scaled:
                 self.current.loss = float(numbers[0])

@@ -55,6 +55,7 @@ class Replay:
         self.leaf_values: dict[int, torch.Tensor] = {}  # by id of Cell: data to use instead of what was recorded
         self.dtype: torch.dtype | None = None  # compute low precision in this format instead
         self.wide = False  # compute everything in float64
+        self.guided = False  # differentiate also what the program computed without gradients
         self.watched: dict[int, torch.Tensor] = {}  # first result of the rewritten operations
         self._keep: list[Any] = []
         self.needed, self._written = self._closure()
@@ -162,7 +163,7 @@ class Replay:
         with _generators_restored(self.raws, self.needed), torch.autocast("cpu", enabled=False):
             for place in self.needed:
                 raw = self.raws[place]
-                with torch.set_grad_enabled(raw.grad):
+                with torch.set_grad_enabled(raw.grad or self.guided):
                     if raw.rng is not None:
                         raw.rng[0].set_state(raw.rng[1])
                     try:

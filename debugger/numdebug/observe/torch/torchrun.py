@@ -21,12 +21,13 @@ from numdebug.observe.torch.precision import Precision
 from numdebug.observe.torch.records import Cell
 from numdebug.observe.torch.replay import CannotReplay, Outcome, Replay
 from numdebug.observe.torch.stats import array, stats
+from numdebug.observe.torch.triggers import Triggers
 from numdebug.observe.torch.unwritten import unwritten
 from numdebug.observe.torch.updates import updates
 from numdebug.observe.torch.whole import check
 from numdebug.recording import Frame, Op, Sink, Site, Stats, Value
 from numdebug.report.model import Repair
-from numdebug.run import CannotAsk, CheckedGradient, Error, Gradient, GradientCheck, HandWritten, Overwritten, Replayed
+from numdebug.run import CannotAsk, CheckedGradient, Danger, Error, Gradient, GradientCheck, HandWritten, Overwritten, Replayed, Trigger
 from numdebug.weights import Clipping, Untrained, Unwritten, Update
 
 # Forms that must compute what they replace; the others change the argument on purpose (a clamp, an epsilon, a mask).
@@ -229,6 +230,20 @@ class TorchRun:
         """See Run."""
         losses = [(cell, "the loss") for cell in self.observer.losses]
         return unwritten(self.converter, self.observer.training, [*self._precision.named, *losses])
+
+    @cached_property
+    def _triggers(self) -> Triggers:
+        losses = self.observer.last_losses
+        return Triggers(self.observer, self.converter, losses or self._precision.consumed, bool(losses))
+
+    def provoke(self, danger: Danger) -> Trigger | None:
+        """See Run."""
+        found = self._asked(lambda: self._triggers.find(danger))
+        if found is None:
+            return None
+        values, moved = found
+        again: Any = self._asked(lambda: self._triggers.retrace(values))
+        return Trigger(TorchRun(again, self.options), tuple(moved))
 
     def flushed(self) -> dict[str, tuple[int, int, float]]:
         """See Run."""
