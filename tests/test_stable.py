@@ -163,7 +163,7 @@ def test_sums(name, data):
     exact, size, eps = sum(map(Fraction, x)), sum(abs(Fraction(v)) for v in x), Fraction(form.eps)
     for given_row in arrays(x, name):
         kahan, pairs = (Fraction(float(f(given_row))) for f in (stable.kahan_sum, stable.pairwise_sum))
-        assert abs(kahan - exact) <= eps * abs(exact) + (len(x) * eps) ** 2 * size
+        assert abs(kahan - exact) <= eps * abs(exact) + 2 * len(x) * eps**2 * size
         assert abs(pairs - exact) <= max(len(x) - 1, 0).bit_length() * eps * size
 
 

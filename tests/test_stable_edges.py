@@ -179,6 +179,19 @@ def test_naive_fails_where_stable_holds(library, call, name, naive, right):
     np.testing.assert_allclose(numbers(call(stable, make)).item(), right, rtol=1e-6)
 
 
+@both
+def test_sums_of_infinite_numbers_and_of_nothing(library):
+    for function in (stable.kahan_sum, stable.pairwise_sum):
+        found = [float(function(array(library, x))) for x in ([1.0, INF, 2.0], [INF, -INF], [NAN, 1.0], [1e308, 1e308], [])]
+        np.testing.assert_array_equal(found, [INF, NAN, NAN, INF, 0])
+    assert float(stable.kahan_sum(array(library, [1.0, 1e100, 1.0, -1e100]))) == 2
+
+
+@both
+def test_a_compensated_sum_in_float16_never_stops(library):
+    assert float(stable.kahan_sum(array(library, [1.0] * 20_000, "float16"))) == 20_000
+
+
 def test_a_counter_in_bfloat16_stops_at_256():
     ones = torch.ones(300, dtype=torch.bfloat16)
     assert (stable.naive.kahan_sum(ones), stable.kahan_sum(ones), stable.pairwise_sum(ones)) == (256, 300, 300)

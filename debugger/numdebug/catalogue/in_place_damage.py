@@ -1,13 +1,14 @@
-"""a value that the backward pass needs is overwritten before it is read
+"""a value that something still needs is overwritten
 
 What happens
     Autograd keeps the tensors that a derivative needs by reference. A write through .data, or through a view that autograd does not count,
-    changes them between forward and backward, and no version counter notices.
+    changes them between forward and backward, and no version counter notices. Likewise a list of results that are all the same array,
+    overwritten for each of them: every entry shows the last one.
 Why it matters
     The loss is right, its gradient is that of other numbers, and there is no error message.
 How we know
     An operation of the backward pass read memory that was written after its forward operation had used it. With the value from before
-    the write it gives another gradient.
+    the write it gives another gradient. Or a stack was given one memory several times, written anew in between.
 Not this
     In-place operations that autograd knows of (relu_, a masked_fill_ before the use); an optimizer's update after the backward pass;
     running statistics; writes that do not change what the derivative needs.
@@ -28,6 +29,8 @@ SUSPICIOUS = 1e-3
 
 def _because(hit: Found) -> str:
     e = hit[0]
+    if e.kind == "same-memory":
+        return f"{e['times']} of the {e['of']} arrays put together later are one memory, which this line overwrote {e['writes']} times"
     where = f" (line {e['read_line']})" if e["read_line"] is not None else ""
     return (
         f"this write changes {e['changed']} of {e['size']} elements that the derivative of {e['read']}{where} needs, before the backward"
@@ -58,9 +61,9 @@ FIXED = BROKEN.replace("    h.data[h < 0.5] = 0.0  # here\n    active = (h > 0).
 
 bug = Bug(
     id="in-place-damage",
-    title="a value that the backward pass needs is overwritten",
+    title="a value that is still needed is overwritten",
     family="gradient",
-    when=seen("overwritten", effect=Above(SUSPICIOUS)),
+    when=seen("overwritten", effect=Above(SUSPICIOUS)) | seen("same-memory"),
     because=_because,
     fix="write to a copy, or out of place; the backward pass still needs the old values",
     symptoms=("loss is stuck", "accuracy below the published one", "trains slower than it should"),

@@ -8,22 +8,28 @@ from numdebug.stable._arrays import Array, check_axis, floating, in_own_format, 
 
 
 def kahan_sum(x: Array, /, axis: int = -1) -> Array:
-    """The sum along `axis`, which goes, with a second number that carries what each addition rounds away.
+    """The sum along `axis`, which goes, with a second number that carries what the additions round away.
 
-    The error is about eps · |result| + length · eps² · Σ|x|. Source: Kahan (1965), in Neumaier's variant (1974), which also holds where a
-    term is larger than the sum so far.
+    The error is about eps · |result| + length · eps² · Σ|x|. Source: Kahan (1965), "Further remarks on reducing truncation errors"; what is
+    lost is Knuth's exact error of a sum, so that a term may be larger than the sum so far, and it goes back into the sum at each step.
     """
     x = floating(x)
     check_axis(x, axis, "kahan_sum", may_be_empty=True)
-    xp = library(x)
-    terms = xp.moveaxis(x, axis, 0)
-    total = lost = xp.zeros_like(terms[0] if len(terms) else terms.sum(axis=0))
+    terms = library(x).moveaxis(x, axis, 0)
     with np.errstate(all="ignore"):
+        total = carry = library(x).zeros_like(x.sum(axis=axis))
         for term in terms:
-            new = total + term
-            lost = lost + xp.where(abs(total) >= abs(term), (total - new) + term, (term - new) + total)
-            total = new
-        return xp.where(xp.isfinite(lost), total + lost, total)  # inf - inf in the second number says nothing
+            total, lost = _two_sum(total, term)
+            total, carry = _two_sum(total, carry + lost)
+    return total
+
+
+def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """a + b as it is rounded, and what the rounding lost, exactly."""
+    xp = library(a)
+    total = a + b
+    lost = xp.where(abs(a) >= abs(b), (a - total) + b, (b - total) + a)
+    return total, xp.where(xp.isfinite(total), lost, 0.0)
 
 
 def pairwise_sum(x: Array, /, axis: int = -1) -> Array:
@@ -37,9 +43,10 @@ def pairwise_sum(x: Array, /, axis: int = -1) -> Array:
     terms = xp.moveaxis(x, axis, 0)
     if len(terms) == 0:
         return terms.sum(axis=0)
-    while len(terms) > 1:
-        half = len(terms) // 2
-        terms = xp.concatenate([terms[:half] + terms[half : 2 * half], terms[2 * half :]])
+    with np.errstate(all="ignore"):
+        while len(terms) > 1:
+            half = len(terms) // 2
+            terms = xp.concatenate([terms[:half] + terms[half : 2 * half], terms[2 * half :]])
     return terms[0]
 
 
