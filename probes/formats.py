@@ -10,6 +10,7 @@ Misses    other steps than the last recorded one; what the optimizer does in the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from numdebug.emulation import Emulation
@@ -22,6 +23,8 @@ QUESTION = "What would happen to this step in a narrower number format?"
 
 MANY = 5_000  # operations: beyond, headroom is worth its time only to who asks for a format
 LISTED = 5  # operations nearest to the limit
+_STRICT = {"masked_fill": ("value",), "clamp": ("min", "max")}
+_OWN = {FORMATS[name].max for name in ("float32", "float16", "bfloat16")}  # finfo(x.dtype).max: the format's own
 _GUARDED = frozenset({"div", "log", "log2", "log10", "sqrt", "rsqrt", "reciprocal", "pow"})
 _HANDED_ON = frozenset({"expand", "view", "unsqueeze", "squeeze", "transpose", "reshape", "sqrt"})
 
@@ -74,6 +77,7 @@ def _emulated(run: Run, form: str) -> Iterator[Evidence]:
     elif step.flushed:
         yield _underflow(run, step)
     yield from _epsilons(run, step)
+    yield from _refused(run, step)
 
 
 def _summary(form: str, why: str) -> Evidence:
@@ -186,6 +190,25 @@ def _epsilons(run: Run, step: Emulation) -> Iterator[Evidence]:
         facts = {"format": step.format, "predicted": True, "optimizer": name, "members": []}
         site = run.recording.places.get("optimizer")
         yield Evidence("emulated-epsilon", "formats", site=site, numbers={"epsilon": Number(eps)}, facts=facts)
+
+
+def _refused(run: Run, step: Emulation) -> Iterator[Evidence]:
+    """Constants that the framework does not take for an array in the format: it raises an error instead of rounding them to inf."""
+    limit = FORMATS[step.format].max
+    seen = set()
+    for op in run.recording.ops:
+        if op.phase != "forward" or op.name not in _STRICT or op.site is None or not op.outputs:
+            continue
+        if op.outputs[0].dtype not in (NARROW if step.mixed else ("float32", "float64")):
+            continue
+        for value in (op.scalars.get(name) for name in _STRICT[op.name]):
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not limit < abs(value) < math.inf:
+                continue
+            if abs(value) in _OWN or (op.site.place, value) in seen:
+                continue
+            seen.add((op.site.place, value))
+            facts = {"format": step.format, "op": op.name, "native": op.native, "members": []}
+            yield Evidence("emulated-refusal", "formats", site=op.site, op=op.index, numbers={"constant": Number(value)}, facts=facts)
 
 
 def _guards(run: Run, op: Op, depth: int = 3) -> str | None:

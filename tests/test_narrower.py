@@ -143,3 +143,21 @@ def test_headroom_is_there_without_asking(diagnose, tmp_path):
     assert set(rooms) == {"float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"}
     assert rooms["float16"]["beyond"] >= 1 and rooms["bfloat16"]["beyond"] == 0
     assert rooms["float16"]["largest"] * rooms["float16"]["headroom"] == pytest.approx(65504)
+
+
+def test_a_constant_that_a_real_run_refuses_is_named(diagnose, tmp_path):
+    masked = HEAD + (
+        "weight = nn.Parameter(torch.randn(8, 8))\n"
+        "hidden = torch.ones(8, 8, dtype=torch.bool).triu(1)\n"
+        "scores = weight @ weight\n"
+        "a = scores.masked_fill(hidden, -1e9).softmax(-1)\n"
+        "b = scores.masked_fill(hidden, torch.finfo(scores.dtype).min).softmax(-1)\n"
+        "(a + b).square().sum().backward()\n"
+    )
+    with pytest.raises(RuntimeError, match="cannot be converted"):
+        torch.zeros(1).half().masked_fill(torch.ones(1, dtype=torch.bool), -1e9)
+    (tmp_path / "model.py").write_text(masked)
+    outcome = diagnose(tmp_path / "model.py", "float16")
+    refused = [(e["constant"], e.site.line) for e in outcome.report.evidence if e.kind == "emulated-refusal"]
+    assert refused == [(-1e9, 9)] and silent(outcome)
+    assert not any(e.kind == "emulated-refusal" for e in diagnose(tmp_path / "model.py", "bfloat16").report.evidence)

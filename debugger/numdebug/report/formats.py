@@ -42,6 +42,9 @@ def sentences(evidence: Sequence[Evidence]) -> Iterator[str]:
     else:
         yield from _failure(whole, evidence)
     for e in evidence:
+        if e.kind == "emulated-refusal" and e.site is not None:
+            what = f"{e['op']} with {e['constant']:g} ({e.site.file}:{e.site.line})"
+            yield f"{what} raises an error in it, as the constant does not fit; take torch.finfo(x.dtype).min or .max"
         if e.kind == "emulated-epsilon":
             where = f" ({e.site.file}:{e.site.line})" if e.site is not None else ""
             whose = f"{e['optimizer']}'s eps" if e["optimizer"] else f"the epsilon in front of {e['guards']},"
