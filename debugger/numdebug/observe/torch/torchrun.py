@@ -264,6 +264,6 @@ class TorchRun:
             if wide is None or wide.shape != grad.shape:
                 continue
             lost = (grad == 0) & (wide != 0)
-            name = self.converter._names.get(key, f"parameter {len(found)}")
+            name = self.converter.names.get(key, f"parameter {len(found)}")
             found[name] = (grad.numel(), int(lost.sum()), float(wide[lost].abs().max()) if bool(lost.any()) else 0.0)
         return found
