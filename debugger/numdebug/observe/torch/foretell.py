@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable
 
 import torch
@@ -17,6 +18,7 @@ from numdebug.observe.torch.records import Cell, cells_in
 from numdebug.observe.torch.replay import CannotReplay, Outcome, Replay
 
 KEEP = 0.999  # share of the gradient entries that a loss scale has to keep: what is lost then is within 0.1 % of the entries
+PATIENCE = 8.0  # seconds for both searches; the whole analysis has 15 beyond the program's own time limit
 MODULES = 8  # kept in float32 at most, before the search is given up: each costs a step or two
 
 
@@ -56,6 +58,7 @@ class Emulator:
 
     def ask(self) -> Emulation:
         """The step in float32, the step in the format, and what follows from the two."""
+        self.until = time.monotonic() + PATIENCE
         replay = Replay(self.converter, self.roots, self.backward)
         replay.dtype = torch.float32
         wide = replay.run()
@@ -88,6 +91,8 @@ class Emulator:
             exact = wide.get(key)
             if exact is None or exact.shape != grad.shape or not grad.numel():
                 continue
+            if grad.layout is not torch.strided:
+                exact, grad = exact.to_dense(), grad.to_dense()
             lost = int(((grad == 0) & (exact != 0)).sum())
             entries += grad.numel()
             zeros += int((grad == 0).sum())
@@ -106,13 +111,13 @@ class Emulator:
                 break
             born = step.birth()
             name = group(self.converter, born.op) if born is not None and born.op is not None else None
-            if born is None or name is None or name in kept or len(kept) == MODULES:
+            if born is None or name is None or name in kept or len(kept) == MODULES or time.monotonic() > self.until:
                 return next(iter(births.values()), born), None
             kept.append(name)
             births[name] = born
         for name in list(kept[:-1]):  # the last one was needed
             fewer = [k for k in kept if k != name]
-            if self.run(fewer)[1].finite:
+            if time.monotonic() < self.until and self.run(fewer)[1].finite:
                 kept = fewer
         return births[kept[0]], tuple(kept)
 
@@ -136,7 +141,8 @@ class Emulator:
             kept = share(high)
         if kept is None:
             return None, None
-        return _smallest(share, high) if kept >= KEEP else None, (2.0**high, kept)
+        enough = kept >= KEEP and time.monotonic() < self.until
+        return _smallest(share, high) if enough else None, (2.0**high, kept)
 
 
 def _scalar(cell: Cell) -> bool:
