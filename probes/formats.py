@@ -136,6 +136,7 @@ def _overflow(run: Run, step: Emulation) -> Iterator[Evidence]:
     facts = {
         "format": step.format,
         "predicted": True,
+        "fails": True,
         "op": op.name,
         "native": op.native,
         "born": "divided" if fits else "overflow",

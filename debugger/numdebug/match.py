@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from numdebug.catalogue import Bug, bugs
 from numdebug.evidence import FAILURE, Evidence
-from numdebug.report.model import Consequence, Diagnosis, Fix, RuledOut
+from numdebug.report.model import Consequence, Diagnosis, Fix, RuledOut, Severity
 from numdebug.rules import Found
 
 
@@ -42,7 +42,7 @@ def diagnosis(bug: Bug, hit: Found, hits: Sequence[Found]) -> Diagnosis:
     return Diagnosis(
         bug=bug.id,
         title=f"foretold: {bug.title}" if head["predicted"] else bug.title,
-        severity=bug.predicted if head["predicted"] else bug.severity,
+        severity=_foretold(head) if head["predicted"] else bug.severity,
         confidence=0.5,
         because=bug.because(hit),
         site=head.site,
@@ -54,6 +54,11 @@ def diagnosis(bug: Bug, hit: Found, hits: Sequence[Found]) -> Diagnosis:
         evidence=tuple(dict.fromkeys(e.id for one in hits for e in one)),
         repair=repair,
     )
+
+
+def _foretold(head: Evidence) -> Severity:
+    """Of another run than the user's own (--as): that it fails is worth a warning, what it merely loses a note."""
+    return "warning" if head["fails"] else "note"
 
 
 def settle(diagnoses: Sequence[Diagnosis], evidence: Sequence[Evidence]) -> list[Diagnosis]:

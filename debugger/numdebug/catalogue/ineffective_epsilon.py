@@ -107,7 +107,6 @@ bug = Bug(
     | (birth(optimizer=True, dtype="float16", born=("x/0", "0/0", "inf/inf", "overflow")) & seen("optimizer")),
     because=_because,
     fix="use an epsilon that the format holds",
-    predicted="note",
     repair=_repair,
     symptoms=("loss becomes NaN", "diverges after switching to float16", "accuracy below the published one"),
     broken={"torch": BROKEN},

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from numdebug.evidence import Evidence
 
+LOST = 0.001  # the share that a loss scale may lose (see the 99.9 % of the search)
+
 
 def asked(evidence: Sequence[Evidence]) -> Evidence | None:
     """The fact about the format that the user asked for."""
@@ -14,10 +16,13 @@ def asked(evidence: Sequence[Evidence]) -> Evidence | None:
 
 
 def headline(evidence: Sequence[Evidence]) -> str:
-    """For the verdict of a run without a finding; empty where no format was asked for or the step is finite in it."""
+    """For the verdict of a run without a finding; empty where no format was asked for or the step is as good in it."""
     whole = asked(evidence)
-    if whole is None or whole["why"] or whole["finite"]:
+    if whole is None or whole["why"]:
         return ""
+    if whole["finite"]:
+        lost = whole["share"] or 0.0
+        return f"; in {whole['format']} {_percent(lost)} of the gradient entries are lost without a loss scale" if lost > LOST else ""
     first = next((e for e in evidence if e.kind == "emulated-overflow" and e.site is not None), None)
     where = f", first at {first.site.file}:{first.site.line}" if first is not None and first.site is not None else ""
     return f"; in {whole['format']} {whole['symptom']}{where}"
