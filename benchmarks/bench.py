@@ -28,6 +28,7 @@ import workloads
 from workloads import Workload
 
 from numdebug.observe import Stop
+from numdebug.observe.torch.foretell import Emulator
 from numdebug.observe.torch.observer import TorchObserver
 from numdebug.observe.torch.replay import Replay
 from numdebug.observe.torch.shadow import Shadow
@@ -39,6 +40,8 @@ BUDGETS = {  # what: (GPT, CNN, MLP), as ratios to a plain step
     "sentinel, alone": (0.003, 0.003, 0.05),
     "replay": (1.15, 1.15, 6.0),
     "counterfactual": (1.1, 1.1, 1.1),
+    "headroom, alone": (0.25, 0.25, 2.0),
+    "emulated step, float16": (1.4, 1.6, 6.0),
     "float64 shadow": (4.5, 9.0, 3.0),
 }
 ROUNDS = {"GPT": 6, "CNN": 3, "MLP": 10}
@@ -168,6 +171,26 @@ def counterfactual(work: Workload) -> Iterator[Callable[[], None]]:
 
 
 @contextmanager
+def headroom(work: Workload) -> Iterator[Callable[[], None]]:
+    """The largest magnitude of every result of the recorded step."""
+    run = recorded(work)
+    yield lambda: None if run.largest() else sys.exit("nothing recorded")
+
+
+@contextmanager
+def emulated(work: Workload) -> Iterator[Callable[[], None]]:
+    """The recorded step again with every number rounded to float16."""
+    run = recorded(work)
+    asked = Emulator(run.observer, run.converter, [], "float16")
+
+    def again() -> None:
+        outcome = asked.run()[1]
+        assert outcome.gradients and outcome.finite
+
+    yield again
+
+
+@contextmanager
 def anomaly(work: Workload) -> Iterator[Callable[[], None]]:
     """torch.autograd.detect_anomaly."""
     with torch.autograd.set_detect_anomaly(True):
@@ -208,6 +231,8 @@ VARIANTS: dict[str, Callable[[Workload], Any]] = {
     "recording": recording,
     "replay": replay,
     "counterfactual": counterfactual,
+    "headroom, alone": headroom,
+    "emulated step, float16": emulated,
     "float64 shadow": shadow,
     "peer: anomaly mode": anomaly,
     "peer: forward hooks, isfinite": hooks,

@@ -53,7 +53,7 @@ def numdebug(tmp_path: Path) -> Callable[..., Said]:
 
 
 @pytest.fixture(scope="session")
-def diagnose() -> Iterator[Callable[[Path], Outcome]]:
+def diagnose() -> Iterator[Callable[..., Outcome]]:
     """Diagnose one PyTorch file without importing PyTorch again for it."""
     with forking() as diagnose:
         yield diagnose

@@ -30,7 +30,7 @@ LIMIT = 90.0  # seconds for one program and its analysis; real runs have limits 
 
 
 @contextmanager
-def forking() -> Iterator[Callable[[Path], Outcome]]:
+def forking() -> Iterator[Callable[..., Outcome]]:
     """A function that diagnoses one file."""
     server = subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
@@ -43,9 +43,9 @@ def forking() -> Iterator[Callable[[Path], Outcome]]:
             status = json.loads(server.stdout.readline())
             return Ending(read(Path(spec.journal)), status, timed_out=status is None, seconds=time.monotonic() - begin)
 
-    def diagnose_forked(path: Path) -> Outcome:
+    def diagnose_forked(path: Path, form: str | None = None) -> Outcome:
         with mock.patch("numdebug.diagnosing.run", run):
-            return diagnose(Request(str(path)))
+            return diagnose(Request(str(path), form=form))
 
     try:
         yield diagnose_forked

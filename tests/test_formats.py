@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from numdebug.formats import FORMATS
+from numdebug.formats import FORMATS, NARROW, rounded
 
 # name: max, smallest normal, smallest subnormal, eps, exp overflows above; as published in IEEE 754 and OCP's 8-bit specification.
 PUBLISHED = {
@@ -52,3 +52,20 @@ def test_half_the_smallest_subnormal_rounds_to_zero(name):
     kind, flush = np.dtype(name).type, FORMATS[name].flush
     assert kind(flush) == 0
     assert kind(math.nextafter(flush, 1)) == FORMATS[name].subnormal
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_rounding_is_the_machines_own(name):
+    torch = pytest.importorskip("torch")
+    bits = np.random.default_rng(0).integers(0, 2**32, 200_000, dtype=np.uint32).view(np.float32)
+    f = FORMATS[name]
+    edges = [0.0, f.max, f.tiny, f.subnormal, f.flush, f.flush * 1.001, 1.5 * f.subnormal, 1 + f.eps / 2, 1 + 1.5 * f.eps, np.inf, np.nan]
+    spread = np.exp(np.random.default_rng(1).uniform(np.log(f.flush / 4), np.log(min(f.max, 1e30) * 4), 20_000))
+    with np.errstate(over="ignore", invalid="ignore"):
+        x = np.concatenate([bits, edges, -np.array(edges), spread, -spread]).astype(np.float32)
+    if name == "float8_e4m3fn":  # PyTorch's cast stays at the largest number, the specification gives NaN
+        x = x[np.abs(x) <= 464]
+        assert np.isnan(rounded(np.array([464.1, np.inf, -1e9]), name)).all()
+    theirs = torch.from_numpy(x).to(getattr(torch, name)).to(torch.float64).numpy()
+    np.testing.assert_array_equal(rounded(x, name), theirs)
+    assert (np.signbit(rounded(x, name)) == np.signbit(theirs))[~np.isnan(theirs)].all()

@@ -11,6 +11,7 @@ import click
 
 from numdebug import __version__
 from numdebug.errors import INTERRUPTED, OURS, REPORT_AT, USAGE, UserError
+from numdebug.formats import NARROW
 from numdebug.report.escape import one_line
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def cli() -> None:
 @click.option("--probe", "probes", multiple=True, callback=words, metavar="NAME,...", help="Run only these probes.")
 @click.option("--select", multiple=True, callback=words, metavar="ID,...", help="Report only these bugs (ids or families).")
 @click.option("--ignore", multiple=True, callback=words, metavar="ID,...", help="Leave these bugs out (ids or families).")
+@click.option("--as", "narrow", type=click.Choice(NARROW), help="Say what would happen in this number format.")
 @click.option("--max-steps", type=click.IntRange(min=1), help="Stop the program after so many steps.")
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Stop it after so long (default 60).")
 @click.option("--check-gradients", is_flag=True, help="Check every parameter's gradient against differences in float64.")
@@ -56,6 +58,7 @@ def diagnose(
     probes: tuple[str, ...],
     select: tuple[str, ...],
     ignore: tuple[str, ...],
+    narrow: str | None,
     max_steps: int | None,
     timeout: float | None,
     check_gradients: bool,
@@ -81,7 +84,17 @@ def diagnose(
     progress(f"running {target}; the report follows when it has ended (Ctrl-C to stop it now)")
     outcome = diagnosing.diagnose(
         diagnosing.Request(
-            target, args, inputs, probes, select, ignore, max_steps, timeout, False if no_rerun else None, False if no_call else None,
+            target,
+            args,
+            inputs,
+            probes,
+            select,
+            ignore,
+            max_steps,
+            timeout,
+            rerun=False if no_rerun else None,
+            call=False if no_call else None,
+            form=narrow,
             check_gradients=check_gradients,
         )
     )

@@ -40,6 +40,7 @@ class Request:
     call: bool | None = None
     check_gradients: bool = False
     only_evidence: bool = False  # probe, but judge nothing
+    form: str | None = None  # a narrower number format to try the step in
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,8 @@ def diagnose(request: Request) -> Outcome:
         call=settings.call if request.call is None else request.call,
         options={
             "max_steps": request.max_steps or settings.max_steps,
-            "probes": list(probes) or None,
+            "probes": [*probes, *(["formats"] if request.form else [])] if probes else None,
+            "as": request.form,
             "check_gradients": request.check_gradients,
             "no_rerun": not (settings.rerun if request.rerun is None else request.rerun),
         },

@@ -41,8 +41,8 @@ def diagnosis(bug: Bug, hit: Found, hits: Sequence[Found]) -> Diagnosis:
     repair = bug.repair(hits) if bug.repair is not None else None
     return Diagnosis(
         bug=bug.id,
-        title=bug.title,
-        severity=bug.severity,
+        title=f"foretold: {bug.title}" if head["predicted"] else bug.title,
+        severity=bug.predicted if head["predicted"] else bug.severity,
         confidence=0.5,
         because=bug.because(hit),
         site=head.site,

@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from numdebug.emulation import Emulation
 from numdebug.recording import Frame, Op, Recording, Sink, Site, Stats, Value
 from numdebug.report.model import Repair
 from numdebug.weights import Clipping, Untrained, Unwritten, Update
@@ -240,6 +241,14 @@ class Run(Protocol):
 
     def flushed(self) -> dict[str, tuple[int, int, float]]:
         """By parameter: gradient entries, entries that are zero only because of a low-precision format, largest |g| lost."""
+        ...
+
+    def emulate(self, format: str) -> Emulation:
+        """The last recorded step as it would be in a narrower format."""
+        ...
+
+    def largest(self) -> dict[int, float]:
+        """By operation of the last recorded step: the largest finite magnitude among its results."""
         ...
 
     def consumed(self) -> list[Sink]:

@@ -22,6 +22,7 @@ class Bug:
     fix: str
     repair: Callable[[Sequence[Found]], Repair | None] | None = None
     severity: Severity = "error"
+    predicted: Severity = "warning"  # where the fact is about another run than the user's own (--as)
     symptoms: tuple[str, ...] = ()
     broken: dict[str, str] = field(default_factory=dict)
     fixed: dict[str, str] = field(default_factory=dict)

@@ -17,6 +17,24 @@ def number(value: Any, digits: int = 3) -> str:
     return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
 
 
+def foretold(e: Evidence) -> str:
+    """Why the step fails in the format that was asked for."""
+    then = f"so in {e['format']} {e['symptom']}"
+    if e["data"]:
+        return f"{e['data']} holds numbers up to {number(e['largest'], 4)}, beyond the largest of {e['format']} ({e['limit']:g}), {then}"
+    what = f"the derivative of {e['op']}" if e["backward"] else e["op"]
+    if e["born"] == "divided":
+        return f"{what} is given a number that {e['format']} rounded to 0, and its result is not finite, {then}"
+    return f"{what} gives {number(e['largest'], 4)} here, beyond the largest {e['format']} ({e['limit']:g}), {then}"
+
+
+def keep_in_float32(hits: Sequence[Found]) -> Repair:
+    """Words only: nothing in the program is wrong as it runs."""
+    kept = hits[0][0]["keep"]
+    where = f"keep {', '.join(kept)} in float32" if kept else "keep it in float32"
+    return Repair("keep_float32", "none", f"{where}, scale before the operation, or use bfloat16")
+
+
 def share(e: Evidence) -> str:
     """3 of 640 elements."""
     return f"{e['non_finite']} of {e['size']} elements"

@@ -6,6 +6,7 @@ Why it matters
     The same program is fine in float32 and bfloat16, which hides the bug until it runs in half precision.
 How we know
     An operation in float16 turned finite operands into inf, the true result lies above 65504, and the inf reaches what is consumed.
+    With `--as float16`: the recorded step fails once every number in it is rounded to float16, and this is where it first does.
 Not this
     A float16 exp inside a softmax written by hand; a GradScaler's first, skipped steps.
 Fix
@@ -16,13 +17,18 @@ Read on
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from numdebug.catalogue._bug import Bug
-from numdebug.catalogue._words import number, reaches, repair_ops
+from numdebug.catalogue._words import foretold, keep_in_float32, number, reaches, repair_ops
+from numdebug.report.model import Repair
 from numdebug.rules import Found, birth, form, seen
 
 
 def _because(hit: Found) -> str:
     b = hit[0]
+    if b.kind == "emulated-overflow":
+        return foretold(b)
     if b.kind == "swallowed-overflow":
         return (
             f"the result of {b['op']} on values up to {number(b['largest_input'], 4)} does not fit float16 "
@@ -30,6 +36,12 @@ def _because(hit: Found) -> str:
             f"exactly 0 in {b['lost']} of {b['size']} elements, where float64 gives up to {number(b['largest_exact'], 4)}"
         )
     return f"the result of {b['op']} does not fit float16 (largest 65504; operands up to {number(b['largest_input'], 4)}), {reaches(b)}"
+
+
+def _repair(hits: Sequence[Found]) -> Repair:
+    if hits[0][0]["predicted"]:
+        return keep_in_float32(hits)
+    return repair_ops("float32", "compute it in float32", hits, back=True)
 
 
 BROKEN = """\
@@ -86,13 +98,14 @@ bug = Bug(
     title="a value above 65504 in float16",
     family="range",
     when=seen("swallowed-overflow", dtype="float16")
+    | seen("emulated-overflow", format="float16", born="overflow")
     | birth(dtype="float16", born="overflow", optimizer=False)
     & ~birth(op=("exp", "exp2", "log", "expm1"))
     & ~form("softmax", "logsumexp", "softplus", "log-of-softmax", "log-of-sigmoid", "root-of-squares")
     & ~seen("singular-derivative", dropped=True),
     because=_because,
     fix="scale before the operation, or compute it in float32",
-    repair=lambda hits: repair_ops("float32", "compute it in float32", hits, back=True),
+    repair=_repair,
     symptoms=("diverges after switching to float16", "loss becomes NaN"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},

@@ -7,6 +7,7 @@ Why it matters
 How we know
     The step was run again with the float16 operations in float32: gradient entries that are 0 only because of the format were
     counted. Or a zero that divides, or meets a log, was made by a float16 operation from non-zero numbers.
+    With `--as float16`: the same of a step that ran in float32, once every number in it is rounded to float16.
 Not this
     Gradients that are 0 in float32 as well (dead units, a frozen layer); a loss that is scaled already.
 Fix
@@ -21,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from numdebug.catalogue._bug import Bug
-from numdebug.catalogue._words import reaches, repair_ops
+from numdebug.catalogue._words import foretold, keep_in_float32, reaches, repair_ops
 from numdebug.report.model import Repair
 from numdebug.rules import Above, Found, birth, seen
 
@@ -33,13 +34,21 @@ def _because(hit: Found) -> str:
     b = hit[0]
     if b.kind == "values-flushed":
         return f"{b['op']} in float16 gives 0 where float64 gives up to {b['exact']:.2g}, and this makes {b['reaches']} wrong"
-    if b.kind == "flushed-gradients":
+    if b.kind == "emulated-overflow":
+        return foretold(b)
+    if b.kind in ("flushed-gradients", "emulated-underflow"):
         worst = f"{b['worst_share']:.0%} in {b['worst']}"
         return f"{b['share']:.0%} of the gradient entries are 0 only because of float16 ({worst}), which rounds to 0 below 3e-8"
     return f"a float16 operation rounded to exactly 0 what is not 0, {b['born']} follows, {reaches(b)}"
 
 
 def _repair(hits: Sequence[Found]) -> Repair:
+    if hits[0][0].kind == "emulated-overflow":
+        return keep_in_float32(hits)
+    if hits[0][0].kind == "emulated-underflow":
+        scale = hits[0][0]["loss_scale"]
+        how = f"scale the loss by {scale:g} or more (GradScaler)" if scale else "scale the loss (GradScaler)"
+        return Repair("loss_scale", "none", f"{how}, or use bfloat16")
     if hits[0][0].kind == "values-flushed":
         return repair_ops("float32", "compute it in float32, or work with logarithms", hits)
     if hits[0][0].kind == "flushed-gradients":
@@ -94,6 +103,8 @@ bug = Bug(
     title="flushed to zero in float16",
     family="range",
     when=seen("flushed-gradients", share=Above(LOST))
+    | seen("emulated-underflow", format="float16", share=Above(LOST))
+    | seen("emulated-overflow", format="float16", born="divided")
     | seen("values-flushed", dtype="float16")
     | birth(zero_from="cast underflow")
     | birth(zero_dtype="float16", zero_from=("underflow", "exp", "mul", "div", "square", "product underflow")),

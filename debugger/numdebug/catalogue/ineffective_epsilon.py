@@ -7,6 +7,7 @@ Why it matters
 How we know
     The zero that divides, or meets a log, comes from an addition of (or a clamp to) a small constant that left it 0. Or divisors so small
     that the epsilon would matter were wrong by more than a tenth against float64.
+    With `--as FORMAT`, as a note: the constant, or the optimizer's eps, rounds to 0 in that format.
 Not this
     An epsilon that the format holds, with a zero from elsewhere.
 Fix
@@ -21,12 +22,16 @@ from collections.abc import Sequence
 
 from numdebug.catalogue._bug import Bug
 from numdebug.catalogue._words import number, reaches, repair_ops
+from numdebug.formats import FORMATS
 from numdebug.report.model import Repair
 from numdebug.rules import Found, birth, form, seen
 
 
 def _because(hit: Found) -> str:
     b = hit[0]
+    if b.kind == "emulated-epsilon":
+        where = f"the eps {b['epsilon']:g} of {b['optimizer']}" if b["optimizer"] else f"{b['epsilon']:g}, which guards {b['guards']},"
+        return f"{where} is 0 in {b['format']}: half its smallest number is {FORMATS[b['format']].flush:.2g}"
     if b.kind == "vanished-epsilon":
         return (
             f"an epsilon of {number(b['epsilon'])} is 0 in {b['dtype']}: {b['weak']} of {b['size']} divisors are too small for that, such"
@@ -37,7 +42,9 @@ def _because(hit: Found) -> str:
     return f"an epsilon of {number(b['epsilon'])} leaves the argument at exactly 0 in {b['zero_dtype']}, {reaches(b)}"
 
 
-def _repair(hits: Sequence[Found]) -> Repair:
+def _repair(hits: Sequence[Found]) -> Repair | None:
+    if hits[0][0]["predicted"]:
+        return None
     if hits[0][0].kind == "vanished-epsilon":
         return repair_ops("float32", "compute it in float32", hits)
     if hits[0][0]["optimizer"]:
@@ -95,10 +102,12 @@ bug = Bug(
     title="an epsilon that the format cannot hold",
     family="range",
     when=(birth(zero_from="epsilon") & ~form("log-of-sigmoid", "log-of-softmax", "softmax"))
+    | seen("emulated-epsilon")
     | seen("vanished-epsilon")
     | (birth(optimizer=True, dtype="float16", born=("x/0", "0/0", "inf/inf", "overflow")) & seen("optimizer")),
     because=_because,
     fix="use an epsilon that the format holds",
+    predicted="note",
     repair=_repair,
     symptoms=("loss becomes NaN", "diverges after switching to float16", "accuracy below the published one"),
     broken={"torch": BROKEN},

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from numdebug.evidence import Evidence, Number
 from numdebug.recording import Site
+from numdebug.report import formats
 from numdebug.report.escape import one_line, visible
 from numdebug.report.json import place
 from numdebug.report.model import Diagnosis, Report
@@ -47,6 +48,7 @@ def render(report: Report, source: Source, width: int = 100, colour: bool = Fals
     for number, diagnosis in enumerate(shown, 1):
         page.gap()
         _diagnosis(page, diagnosis, f"{number}/{len(shown)} " if len(shown) > 1 else "", report.evidence, source)
+    _format(page, report)
     _footer(page, report, len(report.diagnoses) - len(shown))
     return "\n".join(line.rstrip() for line in out.getvalue().split("\n"))
 
@@ -96,6 +98,17 @@ def _diagnosis(page: Page, d: Diagnosis, number: str, evidence: Sequence[Evidenc
         page.line("explains   " if i == 0 else "           ", f"{c.what}: {c.value}{at}", indent=2, label_style="bold")
     for i, r in enumerate(d.ruled_out):
         page.line("ruled out  " if i == 0 else "           ", f"{r.bug}: {r.why}", indent=2, label_style="bold")
+
+
+def _format(page: Page, report: Report) -> None:
+    """What `--as` asked for."""
+    whole = formats.asked(report.evidence)
+    if whole is None:
+        return
+    page.gap()
+    page.line("", f"in {whole['format']}", style="bold")
+    for text in formats.sentences(report.evidence):
+        page.line("- ", text, indent=2)
 
 
 def _confirmed(d: Diagnosis) -> str:

@@ -6,6 +6,7 @@ import signal
 from dataclasses import dataclass
 from typing import Any
 
+from numdebug.report import formats
 from numdebug.report.model import Diagnosis, Observed, Report
 
 PACKAGES = {  # module name -> what to install, where the two differ
@@ -47,7 +48,7 @@ def sentence(report: Report, fate: Fate) -> str:
         return nothing_seen(name, fate)
     if failed(report):
         return unexplained(report)
-    text = f"nothing found in {seen(observed)}"
+    text = f"nothing found in {seen(observed)}{formats.headline(report.evidence)}"
     if fate.ours:
         return f"{text}, but numdebug met an error of its own"
     if fate.how == "raised" and fate.raised:

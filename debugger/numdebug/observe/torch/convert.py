@@ -25,7 +25,7 @@ class Converter:
         self._index = {raw.index: position for position, raw in enumerate(self.raws)}
         self._sites: dict[Any, Site | None] = {}
         self._modules = _module_names(self.raws, observer)
-        self._names = {**_parameter_names(self.raws, observer), **observer.names}
+        self.names = {**_parameter_names(self.raws, observer), **observer.names}
 
     def convert(self) -> Recording:
         """The window as a Recording."""
@@ -49,7 +49,7 @@ class Converter:
         for what, cell, name in self.observer.sinks:
             value = self.value(cell)
             producer = recording.producer(value)
-            label = None if what == "loss" else self._names.get(int(name[1:]), None) if name and name.startswith("@") else name
+            label = None if what == "loss" else self.names.get(int(name[1:]), None) if name and name.startswith("@") else name
             label = label or (value.name if what != "loss" else None)
             recording.sinks.append(Sink(what, value, label, producer.site if producer else None, self.observer.current.index))
         return recording
@@ -91,7 +91,7 @@ class Converter:
             str(tensor.dtype).removeprefix("torch.") if tensor is not None else "unknown",
             tuple(tensor.shape) if tensor is not None else (),
             producer,
-            self._names.get(cell.key),
+            self.names.get(cell.key),
             role,  # type: ignore[arg-type]
             self.site(made_at) if made_at else None,
             made_by.rpartition("::")[2] if made_by else None,
@@ -101,7 +101,7 @@ class Converter:
 
     def name_of(self, key: int) -> str:
         """The name of a parameter by its identity."""
-        return self._names.get(key, "a parameter")
+        return self.names.get(key, "a parameter")
 
     def site(self, places: Any, module: Any = None, step: int | None = None) -> Site | None:
         """Cached: many operations share a line."""

@@ -23,7 +23,7 @@ def untrained(converter: Converter, training: Training) -> list[Untrained]:
 
 
 def _name(converter: Converter, tensor: torch.Tensor) -> str:
-    return converter._names.get(id(tensor), "a parameter")
+    return converter.names.get(id(tensor), "a parameter")
 
 
 # -- no optimizer has them ---------------------------------------------------------------------------------------

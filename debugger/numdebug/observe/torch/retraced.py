@@ -55,7 +55,7 @@ class Retraced(Replay):
     def _leaf(self, cell: Cell) -> torch.Tensor:
         off, self.tracer.off = self.tracer.off, True
         held = super()._leaf(cell)
-        known = self.converter._names.get(cell.key)
+        known = self.converter.names.get(cell.key)
         if known is not None:
             self.names[id(held)] = known
         self.tracer.off = off

@@ -9,9 +9,11 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
+from numdebug.emulation import Emulation
 from numdebug.observe.torch.clipping import clippings
 from numdebug.observe.torch.convert import Converter
 from numdebug.observe.torch.flow import gradients
+from numdebug.observe.torch.foretell import Emulator, largest
 from numdebug.observe.torch.forms import rewrites_for
 from numdebug.observe.torch.gradients import functions
 from numdebug.observe.torch.observer import TorchObserver
@@ -156,6 +158,14 @@ class TorchRun:
             self._functions = functions(self.converter)
         return self._functions
 
+    def emulate(self, format: str) -> Emulation:
+        """See Run."""
+        return self._asked(lambda: Emulator(self.observer, self.converter, self._precision.consumed, format).ask())
+
+    def largest(self) -> dict[int, float]:
+        """See Run."""
+        return largest(self.converter)
+
     def consumed(self) -> list[Sink]:
         """See Run."""
         named = {id(cell): name for cell, name in self._precision.named}
@@ -254,6 +264,6 @@ class TorchRun:
             if wide is None or wide.shape != grad.shape:
                 continue
             lost = (grad == 0) & (wide != 0)
-            name = self.converter._names.get(key, f"parameter {len(found)}")
+            name = self.converter.names.get(key, f"parameter {len(found)}")
             found[name] = (grad.numel(), int(lost.sum()), float(wide[lost].abs().max()) if bool(lost.any()) else 0.0)
         return found

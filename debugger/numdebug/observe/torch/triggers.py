@@ -115,7 +115,7 @@ class Triggers:
         weight = cell.requires_grad and cell.is_leaf
         if low == high or (not weight and (cell.key in fixed or cell.storage in control._written or _is_mask(wide))):
             return None
-        name = self.converter._names.get(cell.key)
+        name = self.converter.names.get(cell.key)
         return Leaf(cell, value.detach(), "weight" if weight else "input", name, low, high, mean, sigma)
 
     def _alone(self, leaf: Leaf, outside: list[Cell]) -> bool:

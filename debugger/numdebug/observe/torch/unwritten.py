@@ -106,6 +106,6 @@ def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
 def _one(converter: Converter, place: int, parameter: Cell | None, names: list[str | None], different: list[int], cures: bool) -> Unwritten:
     cell = converter.raws[place].outs[0]
     assert cell is not None and cell.tensor is not None
-    name = converter._names.get((parameter or cell).key)
+    name = converter.names.get((parameter or cell).key)
     reaches = next((names[n] for n in reversed(different) if names[n]), None) or "a number that the program reads"
     return Unwritten(place, name, cell.tensor.numel(), reaches, len(different), parameter is not None, cures)

@@ -126,9 +126,9 @@ def _zero_infinity(replay: Replay, repair: Repair, mark: str) -> dict[int, Rewri
     target = part(repair, "target", mark)
 
     def rewrite(replay: Replay, raw: Raw) -> Any:
-        args = list(replay._thaw(raw.args, {}))
+        args = list(replay.thaw(raw.args, {}))
         names = [a.name for a in raw.func._schema.arguments]
-        kwargs = {**dict(zip(names, args, strict=False)), **replay._thaw(raw.kwargs, {}), "zero_infinity": True}
+        kwargs = {**dict(zip(names, args, strict=False)), **replay.thaw(raw.kwargs, {}), "zero_infinity": True}
         losses, alpha = raw.func(**kwargs)
         return torch.where(torch.isinf(losses), torch.zeros_like(losses), losses), alpha
 
