@@ -159,12 +159,24 @@ def test_two_arguments(name, data):
 @few
 def test_sums(name, data):
     form = FORMATS[name]
-    x = data.draw(st.lists(number(name, largest=form.max / 64), max_size=40))
+    x = data.draw(st.lists(number(name, largest=form.max / 256), max_size=10))
+    x += data.draw(st.permutations([-v for v in x] + data.draw(st.lists(number(name, largest=1), max_size=10))))  # much of it cancels
     exact, size, eps = sum(map(Fraction, x)), sum(abs(Fraction(v)) for v in x), Fraction(form.eps)
     for given_row in arrays(x, name):
         kahan, pairs = (Fraction(float(f(given_row))) for f in (stable.kahan_sum, stable.pairwise_sum))
         assert abs(kahan - exact) <= eps * abs(exact) + 2 * len(x) * eps**2 * size
         assert abs(pairs - exact) <= max(len(x) - 1, 0).bit_length() * eps * size
+
+
+@formats
+@given(data=st.data())
+@settings(max_examples=10, deadline=None, derandomize=True)
+def test_long_sums(name, data):
+    x = data.draw(st.lists(st.floats(0.5, 1).map(lambda v: float(stable.round_to(v, name))), min_size=1, max_size=3)) * 200
+    exact, eps = sum(map(Fraction, x)), Fraction(FORMATS[name].eps)
+    for given_row in arrays(x, name):
+        assert abs(Fraction(float(stable.kahan_sum(given_row))) - exact) <= (eps + 2 * len(x) * eps**2) * exact
+        assert abs(Fraction(float(stable.pairwise_sum(given_row))) - exact) <= len(x).bit_length() * eps * exact
 
 
 def moments(x) -> tuple:
@@ -177,7 +189,9 @@ def moments(x) -> tuple:
 @few
 def test_variance(name, data):
     form, eps = FORMATS[name], working(name)
-    x = data.draw(row(name, largest=math.sqrt(form.max) / 8))
+    center = data.draw(number(name, largest=math.sqrt(form.max) / 64))
+    offsets = st.integers(-8, 8).map(lambda k: float(stable.round_to(center * (1 + k * form.eps), name)))
+    x = data.draw(st.one_of(row(name, largest=math.sqrt(form.max) / 8), st.lists(offsets, min_size=1, max_size=8)))
     _, exact = moments(x)
     off = (len(x) * eps * max(map(abs, x))) ** 2  # what the corrected second pass leaves of the rounding of the mean
     for given_row in arrays(x, name):
