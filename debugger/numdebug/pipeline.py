@@ -13,7 +13,7 @@ from numdebug.evidence import Evidence
 from numdebug.fixes import write_diff
 from numdebug.latent import latent
 from numdebug.match import match, settle
-from numdebug.probing import probes
+from numdebug.probing import asked, probes
 from numdebug.recording import Frame
 from numdebug.report.model import Diagnosis, Fix, ProbeRun, Repair
 from numdebug.run import CannotAsk, Run
@@ -62,7 +62,7 @@ def probe(run: Run, journal: Any, options: dict[str, Any]) -> list[Evidence]:
         if wanted and name not in wanted:
             continue
         begin = time.monotonic()
-        gathered.extend(_numbered(module.measure(run), journal, len(gathered)))
+        gathered.extend(_numbered(asked(name, module, run, journal), journal, len(gathered)))
         journal.add("probe", ProbeRun(name, True, round(time.monotonic() - begin, 4), 0))
     return gathered
 
@@ -135,9 +135,9 @@ def _silent(watcher: Any) -> list[Evidence]:
     for name, observer in watcher.observers.items():
         run = watcher.run(name)
         if run is not None and observer.first_bad is None:
-            for probe in probes().values():
-                if getattr(probe, "SILENT", False):
-                    found.extend(probe.measure(run))
+            for question, module in probes().items():
+                if getattr(module, "SILENT", False):
+                    found.extend(asked(question, module, run, watcher.journal))
     return found
 
 

@@ -50,11 +50,12 @@ class Watcher:
 
     def _first_step(self, name: str) -> None:
         """Silent harm triggers nothing: look at set-up and first step while they are at hand."""
-        from numdebug.probing import probes
+        from numdebug.probing import asked, probes
 
         run = self.run(name)
-        early = [probe for probe in probes().values() if getattr(probe, "EARLY", False)] if run else []
-        self.early[name] = [replace(e, id=f"F{n + 1}") for n, e in enumerate(e for probe in early for e in probe.measure(run))]
+        early = [(question, probe) for question, probe in probes().items() if getattr(probe, "EARLY", False)] if run else []
+        facts = [fact for question, probe in early for fact in asked(question, probe, run, self.journal)]
+        self.early[name] = [replace(e, id=f"F{n + 1}") for n, e in enumerate(facts)]
 
     def run(self, name: str) -> Any:
         """What that framework's observer recorded, as a Run; None where it recorded nothing."""
