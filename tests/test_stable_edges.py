@@ -113,6 +113,7 @@ def test_axes(library):
         (lambda a: stable.cross_entropy(a([[1.0, 2.0]]), [2]), "from 0 to 1"),
         (lambda a: stable.cross_entropy(a([[1.0, 2.0]]), [-1]), "from 0 to 1"),
         (lambda a: stable.cross_entropy(a([[1.0, 2.0]]), [0, 1]), "shape is (2,)"),
+        (lambda a: stable.cross_entropy(a([[1.0, 2.0]]), [0.5]), "whole numbers"),
         (lambda a: stable.clip_by_norm(a([1.0, NAN]), 1.0), "no direction"),
         (lambda a: stable.clip_by_norm(a([1.0]), 0.0), "has to be positive"),
         (lambda a: stable.round_to(a([1.0]), "float12"), "formats are float64"),
@@ -125,6 +126,11 @@ def test_errors_are_one_clear_sentence(library, call, words):
     with pytest.raises(ValueError) as raised:
         call(lambda x: array(library, x))
     assert words in str(raised.value) and "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("kind", [torch.uint8, torch.int32, torch.int64, torch.float32])
+def test_class_numbers_of_any_type(kind):
+    assert stable.cross_entropy(torch.tensor([[0.0, 120.0]]), torch.tensor([0], dtype=kind)).tolist() == [120]
 
 
 def test_only_real_numbers():

@@ -6,8 +6,9 @@
     >>> float(stable.naive.softmax([1000.0, 999.0])[0])
     nan
 
-An array comes back in its own format; 16-bit formats are computed in float32. Whole numbers are taken as floating point, lists as arrays.
-Gradients flow through all of it but `clip_by_norm`, `round_to` and the differences. Wrong shapes and unknown formats raise ValueError.
+An array comes back in its own format; 16-bit formats are computed in float32, but for the sums. Whole numbers are taken as floating point,
+lists as NumPy arrays. Gradients flow through all of it but `clip_by_norm`, `round_to` and the differences. Wrong shapes and unknown formats
+raise ValueError.
 """
 
 from numdebug.stable import naive

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from numdebug.stable._arrays import Array, beside, check_axis, constant, floating, in_own_format, library
+from numdebug.stable._arrays import Array, beside, cast_to, check_axis, constant, floating, in_own_format, library
 
 
 @in_own_format
@@ -64,6 +64,8 @@ def cross_entropy(logits: Array, target: Array, axis: int = -1) -> Array:
         raise ValueError(f"cross_entropy: the target's shape is {tuple(target.shape)}, logits without axis {axis} have {tuple(rest)}")
     if 0 in target.shape:
         return logs.sum(axis=axis)  # no rows
+    if (target != (target := cast_to(target, xp.int64))).any():
+        raise ValueError("cross_entropy: class numbers are whole numbers")
     if target.min() < 0 or target.max() >= logs.shape[axis]:
         raise ValueError(f"cross_entropy: class numbers go from 0 to {logs.shape[axis] - 1}, these from {target.min()} to {target.max()}")
     if xp is np:

@@ -11,7 +11,7 @@ def kahan_sum(x: Array, /, axis: int = -1) -> Array:
     """The sum along `axis`, which goes, with a second number that carries what the additions round away.
 
     The error is about eps · |result| + length · eps² · Σ|x|. Source: Kahan (1965), "Further remarks on reducing truncation errors"; what is
-    lost is Knuth's exact error of a sum, so that a term may be larger than the sum so far, and it goes back into the sum at each step.
+    lost is found exactly, the larger number first, so that a term may exceed the sum so far, and goes back into the sum at each step.
     """
     x = floating(x)
     check_axis(x, axis, "kahan_sum", may_be_empty=True)
