@@ -89,7 +89,8 @@ def _symptom(step: Emulation) -> str:
         return f"{step.bad_gradients} of {step.gradients} gradients are not finite"
     if step.loss is None:
         return "the output is not finite"
-    return f"the loss is {'NaN' if step.loss != step.loss else step.loss}"
+    what = "loss" if step.gradients else "result"  # nothing was differentiated
+    return f"the {what} is {'NaN' if step.loss != step.loss else step.loss}"
 
 
 def _whole(run: Run, step: Emulation) -> Evidence:

@@ -59,7 +59,8 @@ def sentences(evidence: Sequence[Evidence]) -> Iterator[str]:
 def _loss(whole: Evidence) -> str:
     if whole["loss"] is None:
         return ""
-    return f": loss {whole['loss']:.5g} ({whole['loss_as_it_ran']:.5g} in float32), {whole['gradients']} gradients"
+    values = f"{whole['loss']:.5g} ({whole['loss_as_it_ran']:.5g} as it ran)"
+    return f": loss {values}, {whole['gradients']} gradients" if whole["gradients"] else f": result {values}"
 
 
 def _gradients(whole: Evidence, name: str) -> Iterator[str]:
