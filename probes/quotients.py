@@ -51,7 +51,8 @@ def _differences(recording: Recording) -> Iterator[tuple[Value, Value, Op]]:
         if op.name == "sub" and len(op.operands) == 2 and op.scalars.get("alpha", 1) == 1:
             yield op.operands[0], op.operands[1], op
         if op.name == "_local_scalar_dense" and op.operands:
-            if read is not None and read.site is not None and op.site is not None and read.site.place == op.site.place:
+            one_line = read is not None and read.site is not None and op.site is not None and read.site.place == op.site.place
+            if one_line and read is not None and read.step == op.step:
                 yield read.operands[0], op.operands[0], op
             read = op
 

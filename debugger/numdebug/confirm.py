@@ -18,6 +18,7 @@ from numdebug.siblings import every_call, with_siblings
 
 Try = Callable[[Repair], "Trial | None"]
 MOST = 12  # suspects tried one by one; beyond it the failing step is not worth more of the user's time
+BETTER = frozenset({"clip-by-value"})  # a choice that harms only if the run ends with a lower loss without it
 SUSPICIONS = frozenset({"learning-rate-divergence"})  # where nothing failed, only a run at a lower rate makes this a finding
 
 
@@ -50,7 +51,9 @@ def confirm(run: Run, diagnoses: Sequence[Diagnosis], evidence: Sequence[Evidenc
     proofs = {e.id: str(e["proof"]) for e in evidence if e["proof"]}
     silent = [d for d in diagnoses if d.evidence and (d.evidence[0] in harmful or d.evidence[0] in proofs)]
     loud = [d for d in diagnoses if d not in silent]
-    done = [*_loud(run, loud, evidence, trial), *(_proven(d, proofs) or _in_program(d, trial, False) for d in silent)]
+    was = _late([s.loss for s in run.recording.steps if s.loss is not None])
+    tried = [_proven(d, proofs) or _in_program(d, trial, False, was) for d in silent]
+    done = [*_loud(run, loud, evidence, trial), *(d for d in tried if d.bug not in BETTER or d.confirmed != "no")]
     return sorted(done, key=lambda d: [o.bug == d.bug and o.site == d.site for o in diagnoses].index(True))
 
 
@@ -79,8 +82,13 @@ def _proven(d: Diagnosis, proofs: dict[str, str]) -> Diagnosis | None:
     return None if proof is None else replace(d, confirmed="yes", confirmed_why=proof)
 
 
-def _in_program(d: Diagnosis, trial: Try | None, failed: bool) -> Diagnosis:
-    """The repair in the source, and the program once more."""
+def _late(losses: Sequence[float]) -> float | None:
+    """The loss at the end of a run: the median of the last ten steps."""
+    return median(losses[-10:]) if losses else None
+
+
+def _in_program(d: Diagnosis, trial: Try | None, failed: bool, was: float | None = None) -> Diagnosis:
+    """The repair in the source, and the program once more. `was`: the loss at the end of the program as it is."""
     if d.repair is None or d.repair.kind == "none":
         return _untried(d, "there is no repair that could be tried")
     if trial is None:
@@ -95,6 +103,8 @@ def _in_program(d: Diagnosis, trial: Try | None, failed: bool) -> Diagnosis:
         return replace(d, confirmed="no", confirmed_why=f"run again {outcome.change}, the same line shows the same harm")
     if d.repair.form == "learning_rate" and not (outcome.falls if failed else outcome.learns):
         return replace(d, confirmed="no", confirmed_why=f"run again {outcome.change}, the loss does not fall either")
+    if d.bug in BETTER and (was is None or outcome.last_loss is None or outcome.last_loss >= was):
+        return replace(d, confirmed="no", confirmed_why=f"run again {outcome.change}, the loss does not end lower")
     before = "the program as it is fails" if failed else "the program as it is shows the harm"
     after = f"all {outcome.steps} steps are finite" if failed else "it is gone"
     losses = ""
@@ -206,4 +216,4 @@ def as_trial(watcher: Any, change: str, repair: Repair, silent: Iterable[Evidenc
     losses = [s.loss for s in steps if s.loss is not None]
     finite = bool(steps or watcher.ops) and all(o.first_bad is None for o in observers)
     seen = frozenset((e.kind, e.site.line) for e in silent if e.kind not in FAILURE and e.site is not None)
-    return Trial(finite, len(steps), losses[0] if losses else None, median(losses[-10:]) if losses else None, change, repair, seen)
+    return Trial(finite, len(steps), losses[0] if losses else None, _late(losses), change, repair, seen)
