@@ -9,7 +9,9 @@ Misses    quotients put together in Python from points that were moved in place;
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 
@@ -24,15 +26,19 @@ SILENT = True  # harm without a NaN: asked again of a run with the repair in its
 
 LARGEST = 100_000  # elements
 SMALL = 0.1  # a step above it is no step towards a derivative
+TRIES = 4  # differences looked at on one line
+LONGEST = 4000  # operations above a difference that are looked through
 MOST = 8  # quotients looked at: a loop makes the same one again and again
 
 
 def measure(run: Run) -> Iterator[Evidence]:
     """Quotients in the order of execution, then gradchecks."""
     seen: set[object] = set()
+    tried: Counter[object] = Counter()
     for minuend, subtrahend, at in _differences(run.recording):
         place = at.site.place if at.site is not None else None
-        if place in seen or len(seen) >= MOST:
+        tried[place] += 1
+        if place in seen or len(seen) >= MOST or tried[place] > TRIES:
             continue
         step = _apart(run.recording, minuend, subtrahend)
         if step is not None:
@@ -68,7 +74,7 @@ def _apart(recording: Recording, one: Value, other: Value) -> float | None:
     common = moved.keys() & base.keys()
     steps = {moved[v] - base[v] for v in common if moved[v] != base[v]}
     if not common:  # f(x + h) - f(x): the second reads x itself
-        inputs = {leaf(recording, v).id for op in recording.upstream(other) for v in op.operands}
+        inputs = {leaf(recording, v).id for op in islice(recording.upstream(other), LONGEST) for v in op.operands}
         steps = {h for v, h in moved.items() if v in inputs}
     if len(steps) != 1:
         return None
@@ -79,7 +85,7 @@ def _apart(recording: Recording, one: Value, other: Value) -> float | None:
 def _moves(recording: Recording, value: Value) -> dict[int, float]:
     """By value id: the plain number that is added to it on the way to `value`."""
     found: dict[int, float] = {}
-    for op in recording.upstream(value):
+    for op in islice(recording.upstream(value), LONGEST):
         other = op.scalars.get("other")
         if op.name in ("add", "sub") and len(op.operands) == 1 and isinstance(other, (int, float)) and abs(other) <= SMALL:
             found[leaf(recording, op.operands[0]).id] = float(other) * (1 if op.name == "add" else -1) * float(op.scalars.get("alpha", 1))

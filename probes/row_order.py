@@ -59,7 +59,7 @@ def measure(run: Run) -> Iterator[Evidence]:
         guess, target = (op.operands[0], op.operands[1]) if pair[0] else (op.operands[1], op.operands[0])
         inputs = [v for v in _inputs(recording, guess, hot) if v.shape and target.shape and v.shape[0] == target.shape[0]]
         found = _out_of_order(run, inputs, target)
-        if found is not None:
+        if found is not None and not _blended(recording, found[0], inputs):
             by, moved, size = found
             at = by.site
             numbers = {"moved": Number(moved, "rows"), "rows": Number(size, "rows")}
@@ -67,6 +67,12 @@ def measure(run: Run) -> Iterator[Evidence]:
             sites = {"target": at} if at is not None else {}
             yield Evidence("rows-apart", "row_order", site=at, numbers=numbers, facts=facts, sites=sites)
             return
+
+
+def _blended(recording: Recording, by: Op, inputs: list[Value]) -> bool:
+    """Whether some input was mixed with itself in the very order that the target is in (mixup)."""
+    order = {v.id for v in by.operands[1:]}
+    return any(op.name in _REORDERS and order & {v.id for v in op.operands[1:]} for value in inputs for op in recording.upstream(value))
 
 
 def _with_weights(recording: Recording, reads: set[int]) -> set[int]:

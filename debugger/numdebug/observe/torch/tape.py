@@ -20,6 +20,7 @@ from numdebug.observe.torch.names import canonical
 
 Named = dict[str, tuple[Any, int]]  # by source text: a number or tensor that the backward has at hand, and after which operation
 
+_MADE = frozenset({"empty", "zeros", "zeros_like", "ones", "ones_like", "full", "full_like", "new_zeros", "new_full"})
 LONGEST = 120  # operations; a longer backward is an algorithm, not a formula
 
 
@@ -97,6 +98,8 @@ class Tape(TorchDispatchMode):
     def culprit(self, result: torch.Tensor) -> Entry | None:
         """The last operation in the user's own lines that computes (not merely reshapes) `result`."""
         own = [e for e in self.slice(result) if e.places]
+        if any(e.func._schema.is_mutable for e in self.entries):  # written piece by piece: what was computed last
+            own = [e for e in reversed(self.entries) if e.places and e.name not in _MADE]
         return next((e for e in own if e.name not in STRUCTURAL), own[0] if own else None)
 
     # -- changes -----------------------------------------------------------------------------------------------
