@@ -31,6 +31,7 @@ HARM = 0.1
 # collects n of them at worst and sqrt(n) as a rule; a hundred stand for the ten thousand operations of a long chain.
 BEYOND = 100.0
 _SIZES = frozenset({"abs", "norm", "mean", "sum", "pow", "square", "sqrt", "max", "amax", "div"})
+ROUNDED = 8  # eps: a result of a few operations; beyond, it has a history of its own
 MOST = 8  # wrong values traced in one run: they share their cause
 
 
@@ -124,6 +125,8 @@ def _solvers(run: Run, value: Value, errors: dict[int, Error]) -> list[Op]:
 def _fact(run: Run, sink: Sink, op: Op, every: list[Op], errors: dict[int, Error]) -> Iterator[Evidence]:
     if op.site is None or op.outputs[0].dtype not in FORMATS or _only_the_loss(run, op, errors):
         return
+    if _exposes(run, sink, op, errors):
+        return
     here = errors[op.outputs[0].id]
     kind = formula(run.recording, op)
     numbers = {
@@ -168,6 +171,15 @@ def _condition(run: Run, op: Op) -> dict[str, Number]:
     condition = float(np.max(np.linalg.cond(matrix.astype(np.float64))))
     digits = max(0.0, -math.log10(FORMATS[op.outputs[0].dtype].eps * condition))
     return {"condition": Number(condition), "digits": Number(digits, "decimal digits")}
+
+
+def _exposes(run: Run, sink: Sink, op: Op, errors: dict[int, Error]) -> bool:
+    """A difference that the program only looks at (an energy drift, two methods compared), of results with a history of rounding each."""
+    if op.name != "sub" or len(op.operands) != 2 or formula(run.recording, op).name != "difference":
+        return False
+    looked_at = any(p.op is op for p in climb(run.recording, sink.value, _SIZES)) or sink.value in op.outputs
+    eps = FORMATS[op.outputs[0].dtype].eps
+    return looked_at and any(errors[v.id].norm > ROUNDED * eps for v in op.operands if v.id in errors)
 
 
 def _only_the_loss(run: Run, op: Op, errors: dict[int, Error]) -> bool:
