@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 
@@ -31,6 +32,7 @@ HARM = 0.1
 # collects n of them at worst and sqrt(n) as a rule; a hundred stand for the ten thousand operations of a long chain.
 BEYOND = 100.0
 _SIZES = frozenset({"abs", "norm", "mean", "sum", "pow", "square", "sqrt", "max", "amax", "div"})
+FORMULA = 200  # operations: what is longer is a simulation or a training run, not a formula that somebody could rearrange
 ROUNDED = 8  # eps: a result of a few operations; beyond, it has a history of its own
 MOST = 8  # wrong values traced in one run: they share their cause
 
@@ -179,6 +181,8 @@ def _exposes(run: Run, sink: Sink, op: Op, errors: dict[int, Error]) -> bool:
         return False
     looked_at = any(p.op is op for p in climb(run.recording, sink.value, _SIZES)) or sink.value in op.outputs
     eps = FORMATS[op.outputs[0].dtype].eps
+    if looked_at and sum(1 for _ in islice(run.recording.upstream(op.outputs[0]), FORMULA + 1)) > FORMULA:
+        return True
     return looked_at and any(errors[v.id].norm > ROUNDED * eps for v in op.operands if v.id in errors)
 
 

@@ -140,6 +140,29 @@ BROKEN = {
 }
 
 HEALTHY = {
+    "whole numbers written piece by piece": """
+        import torch
+        torch.manual_seed(0)
+        images = [torch.randint(0, 256, (int(n), 8), dtype=torch.uint8) for n in torch.randint(3, 9, (20,))]
+        batch = torch.zeros(20, 8, 8, dtype=torch.uint8)
+        for i, image in enumerate(images):
+            batch[i, : len(image)] = image
+        ink = (batch.float() / 255).mean(dim=(1, 2))
+        print(ink.std(), (4 * ink).mean())
+        """,
+    "the drift of an energy": """
+        import torch
+        torch.manual_seed(0)
+        place, speed = torch.randn(16), torch.randn(16)
+        def energy():
+            return 0.5 * (speed.square() + place.square()).sum()
+        before = energy()
+        for _ in range(300):
+            speed = speed - 0.005 * place
+            place = place + 0.01 * speed
+            speed = speed - 0.005 * place
+        print("drift", ((energy() - before) / before).item())
+        """,
     "the mean of standardised data": """
         import torch
         torch.manual_seed(0)

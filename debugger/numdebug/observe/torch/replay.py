@@ -121,7 +121,7 @@ class Replay:
             kwargs = {**kwargs, "dtype": self.dtype}
         if self.wide:
             if raw.rng is not None or not any(True for _ in raw.cells()):
-                return [widened(c.tensor) if c is not None and c.tensor is not None else None for c in raw.outs]
+                return [widened(c.tensor).clone() if c is not None and c.tensor is not None else None for c in raw.outs]
             if isinstance(kwargs.get("dtype"), torch.dtype) and kwargs["dtype"].is_floating_point:
                 kwargs = {**kwargs, "dtype": torch.float64}
         return raw.func(*args, **kwargs)

@@ -14,7 +14,7 @@ import torch
 from numdebug.observe.torch.convert import Converter
 from numdebug.observe.torch.names import canonical
 from numdebug.observe.torch.records import Cell, Raw
-from numdebug.observe.torch.replay import Outcome, Replay, Rewrite
+from numdebug.observe.torch.replay import Outcome, Replay, Rewrite, widened
 
 # Results that are decisions, or come from outside: taken as recorded.
 _DECIDED = frozenset({
@@ -51,7 +51,7 @@ class Shadow(Replay):
         name = canonical(raw.func)
         if name in _UP_TO_A_SIGN or raw.index in self._random:
             return self._given(raw)
-        if name in _DECIDED or (raw.written and not _floats(raw.written)):
+        if name in _DECIDED and not raw.written:
             return self._recorded(raw)
         if name in MADE and not any(True for _ in raw.cells()):
             made = exactly_made(raw)
@@ -86,9 +86,9 @@ class Shadow(Replay):
 
     def _bind(self, raw: Raw, result: object) -> None:
         several = list(result) if isinstance(result, (tuple, list)) else [result]
-        if len(raw.outs) == len(several) and not raw.written:
+        if len(raw.outs) == len(several) and not raw.written and not _shares(raw):
             several = [
-                c.tensor if c is not None and c.tensor is not None and isinstance(t, torch.Tensor) and not _is_float(t) else t
+                c.tensor.clone() if c is not None and c.tensor is not None and isinstance(t, torch.Tensor) and not _is_float(t) else t
                 for c, t in zip(raw.outs, several, strict=True)
             ]
         super()._bind(raw, several)
@@ -134,9 +134,11 @@ def _is_float(tensor: torch.Tensor) -> bool:
     return tensor.is_floating_point() or tensor.is_complex()
 
 
-def _floats(cells: Iterable[Cell]) -> bool:
-    return all(c.tensor is None or _is_float(c.tensor) for c in cells)
+def _shares(raw: Raw) -> bool:
+    """The results are views: what is written into them must reach what they are views of."""
+    schema = getattr(raw.func, "_schema", None)
+    return schema is not None and any(r.alias_info is not None for r in schema.returns)
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach().to(torch.float64) if tensor.is_floating_point() else tensor.detach().clone()
+    return widened(tensor.detach()).clone()
