@@ -1,7 +1,7 @@
 """Which units are dead or saturated, for every row that the recorded steps saw?
 
 Measures  for every ReLU behind a layer with weights: the units that are 0 for all rows, where that leaves the layer's weights a gradient
-          of exactly 0, or a loss that does not move; for every tanh, sigmoid and softmax of the first step: the share of results where
+          of exactly 0, or a loss that does not move; for every tanh and sigmoid of the first step: the share of results where
           the derivative is below a hundredth of its largest value, and how much the weights before it amplify.
 Costs     one pass over the results of activations.
 Misses    units that die for part of the data; activations inside fused kernels (LSTM).
@@ -64,7 +64,7 @@ def measure(run: Run) -> Iterator[Evidence]:
         for op in run.recording.ops:
             if op.step != step or op.phase != "forward" or not op.grad or not op.operands:
                 continue
-            kept = dead if _is_relu(op) else saturated if op.name in ("tanh", "sigmoid", "softmax") else None
+            kept = dead if _is_relu(op) else saturated if op.name in ("tanh", "sigmoid") else None
             if kept is None:
                 continue
             layer = nearest(run.recording, op.operands[0], layers)
@@ -178,17 +178,6 @@ def _flat(run: Run, units: _Units, op: Op) -> None:
     if numbers is None or not numbers.size or numbers.dtype.kind != "f":
         return
     y = numbers.astype(np.float64)
-    if op.name == "softmax":
-        y = np.moveaxis(y, int(op.scalars.get("dim", -1)), -1)
-        y = y[(y > 0).sum(axis=-1) > 1] if y.ndim > 1 else y
-        if y.shape[-1] < 2 or not y.size:
-            return
-        top = y.max(axis=-1)
-        units.flat += int((1 - top < FLAT).sum())
-        units.low += int((1 - top < FLAT).sum())
-        units.high += int((1 - top < FLAT).sum())
-        units.size += int(top.size)
-        return
     slope = 1 - y * y if op.name == "tanh" else 4 * y * (1 - y)
     middle = 0.0 if op.name == "tanh" else 0.5
     units.flat += int((slope < FLAT).sum())

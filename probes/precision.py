@@ -121,7 +121,7 @@ def _solvers(run: Run, value: Value, errors: dict[int, Error]) -> list[Op]:
         return v.id in errors and harmed(errors[v.id], explained=True)
 
     above = [op for op in run.recording.upstream(value) if op.name in SOLVERS]
-    return [op for op in above if any(wrong(v) for v in op.outputs) and not any(wrong(v) for v in op.operands)]
+    return [op for op in above if any(v.id in errors and errors[v.id].wrong for v in op.outputs) and not any(map(wrong, op.operands))]
 
 
 def _fact(run: Run, sink: Sink, op: Op, every: list[Op], errors: dict[int, Error]) -> Iterator[Evidence]:

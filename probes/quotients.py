@@ -126,6 +126,8 @@ def _noisy(run: Run, one: Value, other: Value, at: Op, step: float) -> Iterator[
 def _checks(run: Run, at: Op) -> bool:
     """The program also differentiates, and the quotient is no part of what it differentiates: a check, not a derivative that it needs."""
     recording = run.recording
+    if at.name == "_local_scalar_dense":
+        return True  # put together in Python: the model cannot be differentiated through it
     return any(op.phase == "backward" for op in recording.ops) and not any(recording.depends(at, loss) for loss in run.losses())
 
 

@@ -72,7 +72,8 @@ def measure(run: Run) -> Iterator[Evidence]:
 def _blended(recording: Recording, by: Op, inputs: list[Value]) -> bool:
     """Whether some input was mixed with itself in the very order that the target is in (mixup)."""
     order = {v.id for v in by.operands[1:]}
-    return any(op.name in _REORDERS and order & {v.id for v in op.operands[1:]} for value in inputs for op in recording.upstream(value))
+    above = [op for value in inputs for op in recording.upstream(value)]
+    return by not in above and any(op.name in _REORDERS and order & {v.id for v in op.operands[1:]} for op in above)
 
 
 def _with_weights(recording: Recording, reads: set[int]) -> set[int]:

@@ -218,7 +218,7 @@ HEALTHY = {
         torch.manual_seed(0)
         total = torch.tensor(1e5)
         lost = torch.zeros(())
-        for value in 1e-3 * torch.rand(3000):
+        for value in 1e-3 * torch.rand(300):
             y = value - lost
             t = total + y
             lost = (t - total) - y

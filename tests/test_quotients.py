@@ -9,7 +9,7 @@ from forked import loud
 
 NOISY = {
     "read off": "x = torch.randn(50)\nh = 1e-7\nprint((f(x + h).item() - f(x).item()) / h)",
-    "tensors": "x = torch.randn(50)\nh = 1e-7\nprint((f(x + h) - f(x - h)) / (2 * h))",
+    "tensors": "x = torch.randn(50, requires_grad=True)\nf(x).backward(); h = 1e-7\nprint((f(x + h) - f(x - h)) / (2 * h))",
     "gradcheck": "x = torch.randn(50, requires_grad=True)\nh = 1\nprint(torch.autograd.gradcheck(f, (x,), raise_exception=False))",
 }
 SOUND = {
@@ -23,6 +23,12 @@ SOUND = {
     ),
 }
 HEAD = "import torch\ntorch.manual_seed(0)\ndef f(x):\n    return (x.sin() * x + 1).mean()\n"
+
+
+def test_without_a_derivative_to_check_it_is_a_cancellation(diagnose, tmp_path: Path):
+    file = tmp_path / "model.py"
+    file.write_text(HEAD + "x = torch.randn(50)\nh = 1e-7\nprint((f(x + h) - f(x - h)) / (2 * h))")
+    assert loud(diagnose(file)) == [("cancellation", 7)]
 
 
 @pytest.mark.parametrize("body", NOISY.values(), ids=NOISY)

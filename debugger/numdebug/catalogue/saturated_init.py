@@ -1,7 +1,7 @@
 """initial weights whose scale saturates the activations
 
 What happens
-    Weights that are too large drive tanh, sigmoid or softmax to their ends before training has begun. There the derivative is almost 0.
+    Weights that are too large drive tanh or sigmoid to their ends before training has begun. There the derivative is almost 0.
 Why it matters
     Layers behind the activation get almost no gradient: only the last ones learn, on features that stay random.
 How we know
@@ -10,7 +10,7 @@ How we know
 Not this
     A gate that is held open or shut by its bias; activations that saturate in the course of training; inputs that were not scaled.
 Fix
-    Scale the weights by the number of inputs: nn.init.xavier_normal_ for tanh and sigmoid; a softmax of products divided by sqrt(d).
+    Scale the weights by the number of inputs: nn.init.xavier_normal_ for tanh and sigmoid.
 Read on
     Glorot, Bengio: Understanding the difficulty of training deep feedforward neural networks, AISTATS 2010.
 """
