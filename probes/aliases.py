@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from numdebug.evidence import Evidence, Number
+from numdebug.graph import STRUCTURAL
 from numdebug.recording import Op, Value
 from numdebug.run import Run
 
@@ -30,23 +31,24 @@ def measure(run: Run) -> Iterator[Evidence]:
             continue
         for number, times in Counter(v.id for v in op.operands).items():
             value = next(v for v in op.operands if v.id == number)
-            writes = _writes(run, value)
-            if times < 2 or len(writes) < times - 1 or writes[-1].site is None or writes[-1].site.span in said:
+            writes = _writes(run, value, times)
+            if times < 2 or not writes or writes[-1].site is None or writes[-1].site.span in said:
                 continue
             said.add(writes[-1].site.span)
             yield _fact(op, value, times, writes)
 
 
-def _writes(run: Run, value: Value) -> list[Op]:
-    """The in-place operations of one line that left this array as it is, the last one last."""
+def _writes(run: Run, value: Value, times: int) -> list[Op]:
+    """The in-place operations of one expression, between each two of `times` moments, that left this array as it is; the last one last."""
     found: list[Op] = []
     op = run.recording.producer(value)
-    while op is not None and op.in_place and op.operands:
-        if found and (op.site is None or found[0].site is None or op.site.span != found[0].site.span):
-            break
-        found.append(op)
+    while op is not None and op.operands and (op.in_place or op.name in STRUCTURAL):
+        if op.in_place:
+            found.append(op)
         op = run.recording.producer(op.operands[0])
-    return found[::-1]
+    often = Counter(w.site.span for w in found if w.site is not None)
+    repeated = [w for w in found if w.site is not None and often[w.site.span] >= times - 1]
+    return [w for w in repeated if w.site == repeated[0].site][::-1]
 
 
 def _fact(op: Op, value: Value, times: int, writes: list[Op]) -> Evidence:
