@@ -20,7 +20,7 @@ import numpy as np
 from numdebug.evidence import Evidence, Number
 from numdebug.formats import FORMATS
 from numdebug.formulas import SOLVERS, formula, region
-from numdebug.graph import climb
+from numdebug.graph import climb, first
 from numdebug.recording import Op, Recording, Sink, Value
 from numdebug.run import CannotAsk, Error, Run
 
@@ -130,6 +130,10 @@ def _fact(run: Run, sink: Sink, op: Op, every: list[Op], errors: dict[int, Error
     if _exposes(run, sink, op, errors):
         return
     here = errors[op.outputs[0].id]
+    alike = [o for o in every if o.site is not None and o.site.place == op.site.place]
+    standing = next((s for o in alike if (s := _standing(run, o)) is not None), None)
+    if standing is not None:
+        op = standing
     kind = formula(run.recording, op)
     numbers = {
         "lost": Number(here.lost, "elements"),
@@ -145,7 +149,8 @@ def _fact(run: Run, sink: Sink, op: Op, every: list[Op], errors: dict[int, Error
     facts = {
         "op": op.name,
         "native": op.native,
-        "form": "difference" if kind.name == "running-sum" and _shrinks(run, op) else kind.name,
+        "stands_still": standing is not None,
+        "form": "running-sum" if standing is not None else "difference" if kind.name == "running-sum" and _shrinks(run, op) else kind.name,
         "dtype": op.outputs[0].dtype,
         "phase": op.phase,
         "step": op.step,
@@ -153,7 +158,7 @@ def _fact(run: Run, sink: Sink, op: Op, every: list[Op], errors: dict[int, Error
         "reaches": sink.name or "a number that the program reads",
         **_proof(run, sink, op, every),
     }
-    sites = {"target": op.site, **{role: o.site for role, o in kind.roles.items() if o.site is not None}}
+    sites = {**({"target": op.site} if op.site is not None else {}), **{role: o.site for role, o in kind.roles.items() if o.site is not None}}
     ops = {"target": op.index, **{role: o.index for role, o in kind.roles.items()}}
     kept = "values-flushed" if vanished(here) and not harmed(here) else "digits-lost"
     yield Evidence(kept, "precision", site=op.site, op=op.index, numbers=numbers, facts=facts, sites=sites, ops=ops)
@@ -173,6 +178,17 @@ def _condition(run: Run, op: Op) -> dict[str, Number]:
     condition = float(np.max(np.linalg.cond(matrix.astype(np.float64))))
     digits = max(0.0, -math.log10(FORMATS[op.outputs[0].dtype].eps * condition))
     return {"condition": Number(condition), "digits": Number(digits, "decimal digits")}
+
+
+def _standing(run: Run, op: Op) -> Op | None:
+    """The running sum behind a difference whose last update left it bit for bit as it was: what the difference misses was lost there."""
+    for value in op.operands if op.name == "sub" else ():
+        above = first(run.recording, value)
+        if above is not None and above.operands and formula(run.recording, above).name == "running-sum":
+            old, new = run.array(above.operands[0]), run.array(above.outputs[0])
+            if old is not None and new is not None and old.shape == new.shape and bool((old == new).all()):
+                return above
+    return None
 
 
 def _exposes(run: Run, sink: Sink, op: Op, errors: dict[int, Error]) -> bool:

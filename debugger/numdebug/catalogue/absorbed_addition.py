@@ -25,6 +25,8 @@ from numdebug.rules import Found, seen
 
 def _because(hit: Found) -> str:
     e = hit[0]
+    if e["stands_still"]:
+        return f"adding to this {e['dtype']} number leaves it as it was: a difference taken of it later {wrong_by(e).removeprefix('it ')}"
     if e.kind == "digits-lost":
         return f"a running sum in {e['dtype']} has lost what was added to it: {wrong_by(e)}"
     half = f"half an ulp of {e['sum']:.9g} in {e['dtype']} is {e['sum'] * e['eps'] / 2:.2g}"
