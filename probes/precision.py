@@ -158,7 +158,9 @@ def _fact(run: Run, sink: Sink, op: Op, every: list[Op], errors: dict[int, Error
         "reaches": sink.name or "a number that the program reads",
         **_proof(run, sink, op, every),
     }
-    sites = {**({"target": op.site} if op.site is not None else {}), **{role: o.site for role, o in kind.roles.items() if o.site is not None}}
+    sites = {role: o.site for role, o in kind.roles.items() if o.site is not None}
+    if op.site is not None:
+        sites["target"] = op.site
     ops = {"target": op.index, **{role: o.index for role, o in kind.roles.items()}}
     kept = "values-flushed" if vanished(here) and not harmed(here) else "digits-lost"
     yield Evidence(kept, "precision", site=op.site, op=op.index, numbers=numbers, facts=facts, sites=sites, ops=ops)
