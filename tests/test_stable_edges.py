@@ -237,3 +237,9 @@ def test_importing_it_imports_no_framework_and_using_numpy_neither():
 def test_the_example_of_its_docstring():
     with np.errstate(all="ignore"):
         assert doctest.testmod(stable).failed == 0
+
+
+def test_clipping_leaves_out_what_has_no_gradient():
+    clipped = stable.clip_by_norm([torch.tensor([3.0]), None, torch.tensor([4.0])], 1.0)
+    assert clipped[1] is None
+    assert [g.item() for g in (clipped[0], clipped[2])] == pytest.approx([0.6, 0.8])

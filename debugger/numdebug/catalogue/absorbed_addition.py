@@ -17,9 +17,12 @@ Read on
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from numdebug.catalogue._bug import Bug
 from numdebug.catalogue._digits import wrong_by
 from numdebug.catalogue._words import repair_ops
+from numdebug.report.model import Repair
 from numdebug.rules import Found, seen
 
 
@@ -32,6 +35,13 @@ def _because(hit: Found) -> str:
     half = f"half an ulp of {e['sum']:.9g} in {e['dtype']} is {e['sum'] * e['eps'] / 2:.2g}"
     what = "the sum" if e["size"] == 1 else f"{e['stuck']} of {e['size']} elements of the sum"
     return f"{e['updates']} of the last {e['of']} updates left {what} as it was: {half}, and {e['added']:.2g} was to be added"
+
+
+def _repair(hits: Sequence[Found]) -> Repair:
+    added = hits[0][0]["added"]
+    counts = isinstance(added, float) and added >= 1 and added.is_integer()
+    what = "keep the count in int64" if counts else "keep the sum or average in a wider format (float32, float64)"
+    return repair_ops("wider", what, hits)
 
 
 BROKEN = """\
@@ -72,7 +82,7 @@ bug = Bug(
     when=seen("stuck-sum") | seen("digits-lost", form="running-sum"),
     because=_because,
     fix="count in int64; sum in a wider format",
-    repair=lambda hits: repair_ops("wider", "keep the count in int64, or the sum in a wider format (float32, float64)", hits),
+    repair=_repair,
     symptoms=("counter stops", "accuracy below the published one", "average never moves"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},

@@ -54,11 +54,15 @@ def clip_by_norm(gradients: Any, max_norm: float) -> Any:
     """Gradients with their common norm at most `max_norm`: an array, or a list of arrays that are taken together.
 
     Each is multiplied by the same number, so that the direction stays; within the bound they come back as they are. ValueError where a
-    gradient is not finite (unscale and skip such a step first), or the bound is not positive.
+    gradient is not finite (unscale and skip such a step first), or the bound is not positive. None, the gradient of a parameter that took no
+    part, stays None.
     """
     if not max_norm > 0:
         raise ValueError(f"clip_by_norm: the largest norm has to be positive, not {max_norm}")
     alone = not isinstance(gradients, Sequence) or (len(gradients) > 0 and isinstance(gradients[0], (int, float)))
+    if not alone and any(g is None for g in gradients):
+        rest = iter(clip_by_norm([g for g in gradients if g is not None], max_norm))
+        return [None if g is None else next(rest) for g in gradients]
     arrays = [floating(g) for g in ([gradients] if alone else gradients)]
     wide = [constant(widened(g)) for g in arrays]
     top = max((float(abs(g).max()) for g in wide if 0 not in g.shape), default=0.0)
