@@ -54,8 +54,8 @@ def clip_by_norm(gradients: Any, max_norm: float) -> Any:
     """Gradients with their common norm at most `max_norm`: an array, or a list of arrays that are taken together.
 
     Each is multiplied by the same number, so that the direction stays; within the bound they come back as they are. ValueError where a
-    gradient is not finite (unscale and skip such a step first), or the bound is not positive. None, the gradient of a parameter that took no
-    part, stays None.
+    gradient is not finite (unscale and skip such a step first), or the bound is not positive. None, the gradient of a parameter without
+    a part in the loss, stays None.
     """
     if not max_norm > 0:
         raise ValueError(f"clip_by_norm: the largest norm has to be positive, not {max_norm}")
