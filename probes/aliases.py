@@ -8,6 +8,7 @@ Misses    lists that are never put together; arrays overwritten through NumPy.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 
@@ -57,7 +58,7 @@ def _fact(op: Op, value: Value, times: int, writes: list[Op]) -> Evidence:
         "times": Number(times, "times the same memory"),
         "of": Number(len(op.operands), "arrays"),
         "writes": Number(len(writes), "writes into it"),
-        "elements": Number(int(_size(value)), "elements"),
+        "elements": Number(math.prod(value.shape), "elements"),
     }
     proof = f"the {times} arrays are one memory, which {write.native} wrote {len(writes)} times; they are equal bit for bit"
     members = sorted({op.index, *(w.index for w in writes)})
@@ -65,10 +66,3 @@ def _fact(op: Op, value: Value, times: int, writes: list[Op]) -> Evidence:
     sites = {"target": write.site, **({"use": op.site} if op.site is not None else {})} if write.site is not None else {}
     ops = {"target": write.index, "use": op.index}
     return Evidence("same-memory", "aliases", site=write.site, op=write.index, numbers=numbers, facts=facts, sites=sites, ops=ops)
-
-
-def _size(value: Value) -> int:
-    size = 1
-    for n in value.shape:
-        size *= n
-    return size

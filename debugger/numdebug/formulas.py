@@ -35,7 +35,7 @@ def formula(recording: Recording, op: Op) -> Formula:
         return Formula("distances", (op,))
     if op.name in _LOGS:
         inner = first(recording, op.operands[0])
-        if inner is not None and inner.name in ("add", "sub", "rsub") and _is_one(recording, inner):
+        if inner is not None and inner.name in ("add", "sub", "rsub") and _is_one(inner):
             return Formula("log1p", (op, inner), {"inner": inner})
         return Formula("log", (op,))
     if op.name in ("sub", "rsub", "add"):
@@ -45,7 +45,7 @@ def formula(recording: Recording, op: Op) -> Formula:
 
 def _difference(recording: Recording, op: Op) -> Formula:
     parts = [first(recording, v) for v in op.operands]
-    if len(op.operands) == 1 and op.scalars.get("other") in (1, 1.0, -1, -1.0) or _is_one(recording, op):
+    if len(op.operands) == 1 and op.scalars.get("other") in (1, 1.0, -1, -1.0) or _is_one(op):
         inner = next((p for p in parts if p is not None), None)
         if inner is not None and inner.name == "exp":
             return Formula("expm1", (op, inner), {"inner": inner})
@@ -94,20 +94,12 @@ def _squares(recording: Recording, value: Value) -> Iterator[Value]:
 
 def _behind(recording: Recording, value: Value) -> Iterator[Value]:
     """The values that an average is taken of, and those above them."""
-    seen: set[int] = set()
-    todo = [value]
-    while todo:
-        current = todo.pop()
-        if current.id in seen:
-            continue
-        seen.add(current.id)
-        yield current
-        op = recording.producer(current)
-        if op is not None:
-            todo.extend(op.operands)
+    yield value
+    for op in recording.upstream(value):
+        yield from op.operands
 
 
-def _is_one(recording: Recording, op: Op) -> bool:
+def _is_one(op: Op) -> bool:
     """One operand is the number 1."""
     return op.scalars.get("other") in (1, 1.0) or op.scalars.get("self") in (1, 1.0)
 

@@ -23,11 +23,7 @@ def consumed(observer: TorchObserver) -> list[tuple[Cell, str | None]]:
 
 
 def _all(observer: TorchObserver) -> Iterator[tuple[Cell, str | None]]:
-    for record in observer.tracer.records():
-        if hasattr(record.func, "_schema") and record.func._schema.name == "aten::_local_scalar_dense":
-            for cell in record.cells():
-                yield cell, None
-    for cell in observer.read:
+    for cell in (*observer.tracer.read_off(), *observer.read):
         yield cell, None
     for what, cell, name in observer.sinks:
         if what == "output":

@@ -99,8 +99,8 @@ class TorchObserver:
     @property
     def computed(self) -> bool:
         """A number that a floating-point operation computed was read or printed."""
-        read = [c for r in self.tracer.records() if getattr(r.func, "__name__", "").startswith("_local_scalar_dense") for c in r.cells()]
-        return any(c.producer is not None and c.tensor is not None and c.tensor.is_floating_point() for c in (*self.read, *read))
+        read = (*self.read, *self.tracer.read_off())
+        return any(c.producer is not None and c.tensor is not None and c.tensor.is_floating_point() for c in read)
 
     @property
     def ops(self) -> int:
@@ -356,11 +356,9 @@ class TorchObserver:
 
     def _left_behind(self) -> None:
         """Numbers that the program read off or printed, and in a program without a loss the arrays that it keeps."""
-        for record in self.tracer.records():
-            if hasattr(record.func, "_schema") and record.func._schema.name == "aten::_local_scalar_dense":
-                for cell in record.cells():
-                    if cell.tensor is not None and not all_finite(cell.tensor):
-                        self.sinks.append(("output", cell, None))
+        for cell in self.tracer.read_off():
+            if cell.tensor is not None and not all_finite(cell.tensor):
+                self.sinks.append(("output", cell, None))
         self.sinks.extend(("output", cell, None) for cell in self.shown if cell.tensor is not None)
         if not self.sinks:
             for name, value in list(getattr(sys.modules.get("__main__"), "__dict__", {}).items()):

@@ -8,7 +8,7 @@ import torch
 
 from numdebug.observe.torch.names import canonical
 from numdebug.observe.torch.records import Cell, Raw
-from numdebug.observe.torch.replay import CannotReplay, Replay, Rewrite
+from numdebug.observe.torch.replay import CannotReplay, Replay, Rewrite, float64_by_default
 from numdebug.observe.torch.shadow import MADE, exactly_made
 
 
@@ -33,7 +33,8 @@ class _Region:
         if raw.rng is not None or not hasattr(raw.func, "_schema"):
             return replay.call(raw)
         made = canonical(raw.func) in MADE and not swap
-        several = exactly_made(raw) if made else _wide_call(raw.func, args, kwargs)
+        with float64_by_default():
+            several = exactly_made(raw) if made else raw.func(*args, **kwargs)
         listed = list(several) if isinstance(several, (tuple, list)) else [several]
         rounded = [self._keep(cell, tensor) for cell, tensor in zip(raw.outs, listed, strict=False)]
         return rounded if isinstance(several, (tuple, list)) else rounded[0]
@@ -60,20 +61,11 @@ class _Region:
         first = next(raw.cells())
         if swap[id(first)].numel() != replay.get(first).numel():
             raise CannotReplay(f"{name} writes into an overlapping view")
-        wide = _wide_call(getattr(plain, overload), replay.thaw(raw.args, swap), replay.thaw(raw.kwargs, swap))
+        with float64_by_default():
+            wide = getattr(plain, overload)(*replay.thaw(raw.args, swap), **replay.thaw(raw.kwargs, swap))
         target = replay.get(first)
         with torch.no_grad():
             target.copy_(wide)
         for cell in raw.results():
             self.wide[id(cell)] = wide
         return target
-
-
-def _wide_call(func: Any, args: Any, kwargs: Any) -> Any:
-    """Whole numbers that meet a Python float become float64 too."""
-    usual = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        return func(*args, **kwargs)
-    finally:
-        torch.set_default_dtype(usual)

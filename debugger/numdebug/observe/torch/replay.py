@@ -6,7 +6,8 @@ get their generator's state back; a hand-written autograd function is called its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -220,6 +221,17 @@ def _identical(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Bit for bit, a NaN being equal to a NaN."""
     x, y = a.detach(), b.detach()
     return x.dtype == y.dtype and x.shape == y.shape and bool(((x == y) | ((x != x) & (y != y))).all())
+
+
+@contextmanager
+def float64_by_default() -> Iterator[None]:
+    """Whole numbers that meet a Python float become float64 too."""
+    usual = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(usual)
 
 
 def widened(tensor: torch.Tensor) -> torch.Tensor:

@@ -14,7 +14,7 @@ import torch
 from numdebug.observe.torch.convert import Converter
 from numdebug.observe.torch.names import canonical
 from numdebug.observe.torch.records import Cell, Raw
-from numdebug.observe.torch.replay import Outcome, Replay, Rewrite, widened
+from numdebug.observe.torch.replay import Outcome, Replay, Rewrite, float64_by_default, widened
 
 # Results that are decisions, or come from outside: taken as recorded.
 _DECIDED = frozenset({
@@ -26,7 +26,7 @@ _LOW = (torch.float32, torch.float16, torch.bfloat16)
 
 
 class Shadow(Replay):
-    """One float64 pass. `errors`: by position of the operation, for its results; `noise`: inputs moved by half an ulp at random."""
+    """One float64 pass. `noise`: the seed by which inputs are moved at random, by up to half an ulp; None leaves them."""
 
     def __init__(self, converter: Converter, roots: list[Cell], losses: list[Cell], noise: int | None = None) -> None:
         super().__init__(converter, [*roots, *losses], backward=bool(losses))
@@ -39,12 +39,8 @@ class Shadow(Replay):
 
     def run(self, rewrites: dict[int, Rewrite] | None = None, watch: Iterable[int] = ()) -> Outcome:
         """As Replay.run; whole numbers that meet a Python float become float64 too."""
-        usual = torch.get_default_dtype()
-        torch.set_default_dtype(torch.float64)
-        try:
+        with float64_by_default():
             return super().run(rewrites, watch)
-        finally:
-            torch.set_default_dtype(usual)
 
     def call(self, raw: Raw, swap: dict[int, torch.Tensor] | None = None) -> object:
         """The operation in float64; what it decided stays decided."""

@@ -96,12 +96,13 @@ class TorchRun:
         if not roots:
             raise CannotAsk("the failing step has no loss or output to compute again")
         self.asked += 1
-        try:
+
+        def replayed() -> Outcome:
             replay = Replay(self.converter, roots, backward)
             replay.dtype = dtype
             return replay.run(rewrites_for(replay, repairs))
-        except CannotReplay as why:
-            raise CannotAsk(str(why)) from why
+
+        return self._asked(replayed)
 
     def _replay(self, repairs: list[Repair]) -> Replayed:
         outcome = self._outcome(repairs)

@@ -384,6 +384,11 @@ class Tracer(TorchDispatchMode):
         self._by_storage.clear()
         self.bytes = 0
 
+    def read_off(self) -> list[Cell]:
+        """Scalars that the program took out of PyTorch as Python numbers, in order."""
+        scalars = (r for r in self.records() if hasattr(r.func, "_schema") and r.func._schema.name == "aten::_local_scalar_dense")
+        return [cell for record in scalars for cell in record.cells()]
+
     def records(self) -> list[Raw]:
         """The window, in execution order."""
         return [record for segment in self.segments for record in segment]
