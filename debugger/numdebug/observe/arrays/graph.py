@@ -1,0 +1,53 @@
+"""A recorded step whose operations NumPy can compute again: what the observers of JAX and of NumPy hand to ArrayRun."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from numdebug.recording import Frame, Op, Recording, Sink, Site, Value
+
+Compute = Callable[[Sequence[np.ndarray], bool], Sequence[np.ndarray]]
+
+
+@dataclass(eq=False)
+class Node:
+    """One operation that can be computed again.
+
+    `compute(arrays, wide)`: arrays for `op.operands`, in order, give arrays for `op.outputs`, in order. With `wide`, floating-point
+    operands are float64 (complex128) and so are floating-point results; whole numbers and booleans stay as they are. Otherwise operands
+    have the recorded formats, and the results have too (bfloat16 and the like as ml_dtypes arrays). Raises where it cannot be done.
+    `given`: its results are data, whatever the arithmetic (random numbers, what came from outside).
+    """
+
+    op: Op
+    compute: Compute
+    given: bool = False
+
+
+@dataclass(eq=False)
+class Weight:
+    """One trained array in one step. `gradient`: as the optimizer got it, before anything clipped it, where that is known."""
+
+    step: int
+    name: str
+    before: Value
+    after: Value | None = None
+    gradient: Value | None = None
+
+
+@dataclass(eq=False)
+class Graph:
+    """`nodes[i].op is recording.ops[i]`; `arrays` holds the recorded elements by Value.id, in their own formats."""
+
+    recording: Recording
+    nodes: list[Node]
+    arrays: dict[int, np.ndarray]
+    losses: list[Value] = field(default_factory=list)  # what was differentiated
+    consumed: list[Sink] = field(default_factory=list)  # what the program takes out: losses, numbers it prints, arrays under a name
+    weights: list[Weight] = field(default_factory=list)
+    frames: Callable[[Op], tuple[Frame, ...]] = lambda op: op.frames  # the user's frames, outer to inner
+    made: dict[int, Site] = field(default_factory=dict)  # by Op.index: the Site that constructed the library's layer it ran in
+    modules: dict[int, int] = field(default_factory=dict)  # by Op.index: a number for that layer
