@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """One framework. `reads`: where its functions live, longest first; `renamed`: its names where ours differ; `says`: full names of ours."""
+    """One framework. `reads`: where its functions live, longest first; `renamed`: names where ours differ; `says`: full names of ours."""
 
     framework: str
     packages: tuple[str, ...]  # the packages whose import marks a file as its program
