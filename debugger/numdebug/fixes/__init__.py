@@ -16,6 +16,7 @@ from numdebug.fixes import (  # noqa: F401  (each adds its writers to FORMS)
     data,
     derivatives,
     exponentials,
+    formats,
     log_of_sigmoid,
     log_of_softmax,
     magnitudes,

@@ -13,12 +13,13 @@ import torch
 
 from numdebug.observe.torch.called import Called, code_of, first_line
 from numdebug.observe.torch.convert import Converter
-from numdebug.observe.torch.differences import Compared, compare, moved, verdict
+from numdebug.observe.torch.differences import compare, moved
 from numdebug.observe.torch.mistakes import explained, return_site
 from numdebug.observe.torch.records import Cell, Raw
 from numdebug.observe.torch.surrogates import designed
 from numdebug.recording import Site
 from numdebug.run import CannotAsk, HandWritten
+from numdebug.slopes import Compared, verdict
 
 PATIENCE = 0.1  # seconds for one call: about 300 may be needed
 ROUNDS = 3  # random directions: a coincidence in one is not one in three

@@ -12,10 +12,11 @@ import torch
 
 from numdebug.observe.torch.called import Called, code_of, some_elements
 from numdebug.observe.torch.convert import Converter
-from numdebug.observe.torch.differences import Slope, differentiate, direction, moved, slope
+from numdebug.observe.torch.differences import differentiate, direction, moved, slope
 from numdebug.observe.torch.tape import Change, Named, Tape
 from numdebug.recording import Site
 from numdebug.run import CannotAsk, HandWritten
+from numdebug.slopes import Slope
 
 _AGREE = 1e-6  # between what float64 differences leave (1e-9) and what is acceptable (1e-5)
 

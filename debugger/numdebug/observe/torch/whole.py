@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 
 from numdebug.observe.torch.convert import Converter
-from numdebug.observe.torch.differences import SUSPICIOUS, Compared, direction, slope, verdict
+from numdebug.observe.torch.differences import direction, slope
 from numdebug.observe.torch.records import Cell
 from numdebug.observe.torch.replay import Replay, widened
 from numdebug.run import CheckedGradient
+from numdebug.slopes import Compared
 
 MOST = 64  # parameters checked, the first ones: eight forward passes each
 
@@ -39,14 +40,10 @@ def check(converter: Converter, losses: list[Cell]) -> list[CheckedGradient]:
         if numeric is None:
             continue
         compared = Compared(0, analytic, numeric)
-        said = "kink" if numeric.kink else "undecided"
-        if not numeric.kink and (compared.decided or compared.error < SUSPICIOUS):  # within what differences resolve, it agrees
-            said = verdict(compared.error) if compared.decided else "right"
         full = slope(along, weights, whole=True) if compared.disagrees else None
         value = converter.value(cell)
         sweep = full.sweep if full is not None else ()
         name = converter.name_of(cell.key)
-        found.append(
-            CheckedGradient(name, leaf.numel(), analytic, numeric.value, numeric.uncertainty, compared.error, said, sweep, value.made_at)
-        )
+        said, error = compared.said, compared.error
+        found.append(CheckedGradient(name, leaf.numel(), analytic, numeric.value, numeric.uncertainty, error, said, sweep, value.made_at))
     return found

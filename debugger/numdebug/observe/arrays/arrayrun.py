@@ -1,0 +1,183 @@
+"""The Run of a program whose recorded operations NumPy can compute again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from numdebug.emulation import Emulation
+from numdebug.observe.arrays import emulated, numbers, updates, whole
+from numdebug.observe.arrays.graph import Graph
+from numdebug.observe.arrays.numbers import FLOATS, widened
+from numdebug.observe.arrays.precision import Precision
+from numdebug.recording import Frame, Op, Sink, Site, Stats, Value
+from numdebug.report.model import Repair
+from numdebug.run import CannotAsk, CheckedGradient, Danger, Error, Gradient, GradientCheck, HandWritten, Overwritten, Replayed, Trigger
+from numdebug.weights import Clipping, Untrained, Unwritten, Update
+
+_IN_PROGRAM = "the program itself is run again with the repair"
+
+
+class ArrayRun:
+    """See numdebug.run.Run."""
+
+    def __init__(self, graph: Graph, options: dict[str, Any]) -> None:
+        self.graph = graph
+        self.options = options
+        self.recording = graph.recording
+        self._stats: dict[int, Stats] = {}
+
+    # -- what was recorded ---------------------------------------------------------------------------------------
+
+    def stats(self, value: Value) -> Stats:
+        """See Run."""
+        if value.id not in self._stats:
+            held = self.graph.arrays.get(value.id)
+            self._stats[value.id] = Stats(0) if held is None else numbers.stats(held)
+        return self._stats[value.id]
+
+    def array(self, value: Value) -> np.ndarray | None:
+        """See Run."""
+        held = self.graph.arrays.get(value.id)
+        return None if held is None else numbers.shown(held)
+
+    def frames(self, op: Op) -> tuple[Frame, ...]:
+        """See Run."""
+        return self.graph.frames(op)
+
+    def losses(self) -> list[Value]:
+        """See Run."""
+        return list(self.graph.losses)
+
+    def consumed(self) -> list[Sink]:
+        """See Run."""
+        found: dict[int, Sink] = {}
+        for sink in (*self.graph.consumed, *(Sink("output", v, v.name) for v in self.graph.losses)):
+            known = found.get(sink.value.id)
+            if sink.value.producer is not None and sink.value.dtype.startswith(FLOATS) and (known is None or known.name is None):
+                found[sink.value.id] = sink
+        return list(found.values())
+
+    def made(self, op: Op) -> Site | None:
+        """See Run."""
+        return self.graph.made.get(op.index)
+
+    def module(self, op: Op) -> int | None:
+        """See Run."""
+        return self.graph.modules.get(op.index)
+
+    def gradients(self) -> list[Gradient]:
+        """See Run."""
+        found = []
+        for weight in self.graph.weights:
+            held = self.graph.arrays.get(weight.gradient.id) if weight.gradient is not None else None
+            before = self.graph.arrays.get(weight.before.id)
+            if held is None or before is None:
+                continue
+            users = self.recording.consumers(weight.before)
+            found.append(
+                Gradient(
+                    name=weight.name,
+                    step=weight.step,
+                    size=int(held.size),
+                    dims=held.ndim,
+                    norm=float(np.linalg.norm(widened(held))),
+                    zeros=int((held == 0).sum()),
+                    weight_norm=float(np.linalg.norm(widened(before))),
+                    used=tuple(op.index for op in users if op.phase == "forward" and op.step == weight.step),
+                    made_at=weight.before.made_at,
+                    made_by=weight.before.made_by,
+                )
+            )
+        return sorted(found, key=lambda g: (g.step, g.used[:1] or (1 << 60,)))
+
+    # -- asked again in float64 ----------------------------------------------------------------------------------
+
+    @cached_property
+    def _precision(self) -> Precision:
+        return Precision(self.graph)
+
+    def exact(self, values: Sequence[Value]) -> dict[int, np.ndarray]:
+        """See Run."""
+        return self._precision.exact(values)
+
+    def errors(self, values: Sequence[Value], harm: float) -> dict[int, Error]:
+        """See Run."""
+        return self._precision.errors(values, harm)
+
+    def trace_errors(self, value: Value, harm: float, beyond: float) -> dict[int, Error]:
+        """See Run."""
+        return self._precision.trace(value, harm, beyond)
+
+    def kept_wide(self, ops: frozenset[int], value: Value, harm: float) -> Error:
+        """See Run."""
+        return self._precision.kept_wide(ops, value, harm)
+
+    def gradient_error(self) -> tuple[float, float]:
+        """See Run."""
+        return self._precision.gradient_error()
+
+    def check_gradients(self) -> list[CheckedGradient]:
+        """See Run."""
+        return whole.check(self.graph, self._precision)
+
+    # -- training ------------------------------------------------------------------------------------------------
+
+    def updates(self) -> list[Update]:
+        """See Run."""
+        return updates.updates(self.graph)
+
+    def clippings(self) -> list[Clipping]:
+        """See Run."""
+        return updates.clippings(self.graph)
+
+    def untrained(self) -> list[Untrained]:
+        """See Run."""
+        return updates.untrained(self.graph)
+
+    # -- in another format ---------------------------------------------------------------------------------------
+
+    def emulate(self, format: str) -> Emulation:
+        """See Run."""
+        return emulated.emulate(self.graph, self.losses() or [sink.value for sink in self.consumed()], format)
+
+    def largest(self) -> dict[int, float]:
+        """See Run."""
+        return emulated.largest(self.graph)
+
+    # -- what a graph of arrays does not have --------------------------------------------------------------------
+
+    def again(self) -> Replayed:
+        """See Run."""
+        raise CannotAsk(_IN_PROGRAM)
+
+    def rewrite(self, repairs: list[Repair]) -> Replayed:
+        """See Run."""
+        raise CannotAsk(_IN_PROGRAM)
+
+    def provoke(self, danger: Danger) -> Trigger | None:
+        """Nothing is searched for."""
+        return None
+
+    def flushed(self) -> dict[str, tuple[int, int, float]]:
+        """Asked of a step run again in float32, which needs the program."""
+        return {}
+
+    def functions(self) -> list[HandWritten]:
+        """Hand-written derivatives are part of the graph."""
+        return []
+
+    def checks(self) -> list[GradientCheck]:
+        """None are recorded."""
+        return []
+
+    def overwritten(self) -> list[Overwritten]:
+        """No recorded value is overwritten: a write makes a new one."""
+        return []
+
+    def unwritten(self) -> list[Unwritten]:
+        """Memory that nobody wrote is data."""
+        return []
