@@ -127,7 +127,8 @@ class Capture:
         self._look_at_the_clock()
         places, library = self.sites.here(sys._getframe(2))
         entry = self._entry(pjit.jit_p, p.params, args_flat, places, library)
-        entry.copies = {i: np.array(a) for i, (a, d) in enumerate(zip(args_flat, p.params["donated_invars"], strict=True)) if d and _plain(a)}
+        donated = zip(args_flat, p.params["donated_invars"], strict=True)
+        entry.copies = {i: np.array(a) for i, (a, given_away) in enumerate(donated) if given_away and _plain(a)}
         self.listener.before(entry)
         self.quiet += 1
         try:

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from numdebug.observe.arrays.graph import Graph, Node, Weight
+from numdebug.observe.frames import Place
 from numdebug.observe.jax.capture import Entry
 from numdebug.observe.jax.evaluate import host
 from numdebug.observe.jax.groups import Group, grouped
@@ -18,8 +19,9 @@ from numdebug.observe.jax.observer import JaxObserver, _is_float, argument_names
 from numdebug.observe.jax.structural import floating, widest
 from numdebug.recording import Frame, Op, Recording, Sink, Site, Value
 
-
-_PLUMBING = frozenset({"op", "meth", "deferring_binary_op", "fn", "wrapper", "bind", "bind_with_trace", "fun", "rewriting_take", "f_jitted"})
+_PLUMBING = frozenset({
+    "op", "meth", "deferring_binary_op", "fn", "wrapper", "bind", "bind_with_trace", "fun", "rewriting_take", "f_jitted",
+})  # fmt: skip
 
 
 class Converter:
@@ -35,6 +37,7 @@ class Converter:
         self.names: dict[int, str] = {}  # by id of a Slot
         self.values: dict[int, Value] = {}
         self.arrays: dict[int, np.ndarray] = {}
+        self._framed: dict[Place, Frame] = {}
         self._kept: list[Slot] = []  # so that their ids stay theirs
 
     def convert(self) -> Graph:
@@ -214,12 +217,17 @@ class Converter:
     def _site(self, item: Item) -> Site | None:
         if not item.places:
             return None
-        f = self.observer.frames.frame(item.places[0])
+        f = self._frame(item.places[0])
         module = "/".join(item.scope) or None
         return Site(f.file, f.line, f.column, f.end_line, f.end_column, f.function, module, item.step, item.loop)
 
     def _frames(self, op: Op) -> tuple[Frame, ...]:
-        return tuple(self.observer.frames.frame(place) for place in reversed(self.items[op.index].places))
+        return tuple(self._frame(place) for place in reversed(self.items[op.index].places))
+
+    def _frame(self, place: Place) -> Frame:
+        if place not in self._framed:
+            self._framed[place] = self.observer.frames.frame(place)
+        return self._framed[place]
 
     # -- names, losses, weights ------------------------------------------------------------------------------------
 
@@ -263,9 +271,8 @@ class Converter:
                 name = self.names.setdefault(id(before), tidy(suffix(path)) or "the argument")
                 self._weight_role(before, name, index)
                 new = self._updated(before, after)
-                found.append(
-                    Weight(step, name, self._value(before, index), self._value(new, index) if new is not None else None, self._value(after, index))
-                )
+                value = self._value(new, index) if new is not None else None
+                found.append(Weight(step, name, self._value(before, index), value, self._value(after, index)))
         return found
 
     def _weight_role(self, slot: Slot, name: str, index: dict[int, int]) -> None:

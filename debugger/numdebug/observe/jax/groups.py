@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from numdebug.observe.jax.interpret import Item, Slot
+from numdebug.observe.jax.sites import draws
 
 _FILES = ("/jax/_src/", "/flax/", "/optax/", "/equinox/")
 COMPOSITE = {
@@ -17,7 +18,6 @@ COMPOSITE = {
     "safe_norm": "norm", "nanmean": "nanmean", "nansum": "nansum", "nanvar": "nanvar", "nanstd": "nanstd",
     "eigh": "eigh", "svd": "svd", "cho_solve": "cholesky_solve",
 }  # fmt: skip
-_RANDOM = ("/jax/_src/random.py", "/jax/_src/nn/initializers.py", "/flax/linen/initializers.py")
 _MATRIX = frozenset({"norm", "inv", "solve", "lstsq", "pinv", "det", "slogdet", "_slogdet", "eigh", "svd"})
 
 
@@ -45,7 +45,7 @@ def composite(item: Item) -> tuple[str, int] | None:
     """(canonical name, depth in `library`) of the outermost function that counts as one operation."""
     for depth, (name, file) in enumerate(item.library):
         path = file.replace("\\", "/")
-        if path.endswith(_RANDOM):
+        if draws(path):
             return "random", depth
         if name in COMPOSITE and any(part in path for part in _FILES) and (name not in _MATRIX or "linalg" in path or "optax" in path):
             return COMPOSITE[name], depth
@@ -74,7 +74,10 @@ def grouped(items: list[Item]) -> list[Item]:
 
     for item in items:
         found = composite(item) if item.phase == "forward" or item.forward is not None else None
-        key = None if found is None else (found, item.places, item.calls[: _depth(item, found[1])], item.loop, item.entry if item.jitted else -1)
+        key: Any = None
+        if found is not None:
+            outside = item.calls[: _depth(item, found[1])]
+            key = (found, item.places, outside, item.loop, item.entry if item.jitted else -1)
         again = current and item.phase == "forward" and item.name == current[0].name and item.key == current[0].key and item.key != 0
         if key is None or key != mark or again:
             close()

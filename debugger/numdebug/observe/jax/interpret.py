@@ -13,7 +13,7 @@ from jax.extend.core import Literal
 
 from numdebug.observe.frames import Place
 from numdebug.observe.jax.evaluate import compute, host
-from numdebug.observe.jax.sites import Library, Sites
+from numdebug.observe.jax.sites import Library, Sites, draws
 
 MOST = 60_000  # equations evaluated for one window; loops beyond it run natively
 _CALLS = {
@@ -93,7 +93,7 @@ class Interpreter:
     def call(self, primitive: Any, params: dict[str, Any], args: list[Slot], outs: Sequence[Any], context: Context, key: int) -> list[Slot]:
         """A call that the program made, with the results that it got."""
         recorded = [host(o) for o in outs]
-        if primitive.name in ("jit", "pjit"):
+        if primitive.name in ("jit", "pjit") and not any(draws(file) for _, file in context.library):
             closed = params["jaxpr"]
             inner = self._inside(context, params.get("name", ""), closed)
             results = self._run(closed.jaxpr, [Slot(host(c)) for c in closed.consts], args, inner)
@@ -172,8 +172,7 @@ class Interpreter:
             arrays = list(outs)
         number = args[0].number if len(args) == 1 and primitive.name in _CONSTANT else None
         if number is not None:
-            target = np.dtype(arrays[0].dtype)
-            return [Slot(arrays[0], number=bool(number) if target == bool else np.asarray(number).astype(target).item())]
+            return [Slot(arrays[0], number=np.asarray(number).astype(arrays[0].dtype).item())]
         if any(not isinstance(a, np.ndarray) for a in (*arrays, *(s.array for s in args))):
             given = True  # random keys
         results = [Slot(a) for a in arrays]
@@ -190,15 +189,15 @@ class Interpreter:
 
     def _scan(self, eqn: Any, args: list[Slot], context: Context) -> list[Slot]:
         p = eqn.params
-        consts, carry, xs = args[: p["num_consts"]], args[p["num_consts"] : p["num_consts"] + p["num_carry"]], args[p["num_consts"] + p["num_carry"] :]
+        n, m = p["num_consts"], p["num_consts"] + p["num_carry"]
+        consts, carry, xs = args[:n], args[n:m], args[m:]
         body, length = p["jaxpr"], p["length"]
         inner_consts = [Slot(host(c)) for c in body.consts]
         if len(self.items) + length * _size(body.jaxpr) > MOST:
             return self._natively(eqn, args, context)
         order = range(length - 1, -1, -1) if p["reverse"] else range(length)
-        columns: list[dict[int, Slot]] = []
         many = len(body.out_avals) - p["num_carry"]
-        columns = [{} for _ in range(many)]
+        columns: list[dict[int, Slot]] = [{} for _ in range(many)]
         for index in order:
             row = [self._pick(x, index, context) for x in xs]
             here = replace(context, loop=(*context.loop, f"scan#{index}"), calls=(*context.calls, next(self._calls)))
@@ -311,7 +310,7 @@ def _size(jaxpr: Any) -> int:
     total = 0
     for eqn in jaxpr.eqns:
         inner = [v for v in eqn.params.values() if hasattr(v, "eqns") or hasattr(v, "jaxpr")]
-        inner += [b for b in eqn.params.get("branches", ())]
+        inner += list(eqn.params.get("branches", ()))
         length = eqn.params.get("length", 1) if eqn.primitive.name == "scan" else 1
         total += 1 + length * sum(_size(getattr(v, "jaxpr", v)) for v in inner)
     return total

@@ -224,7 +224,7 @@ class JaxObserver:
     def named(self) -> Iterator[tuple[str, Any]]:
         """Arrays under the program's module-level names, also inside containers and modules."""
         for name, value in list(getattr(sys.modules.get("__main__"), "__dict__", {}).items()):
-            if name.startswith("__") or isinstance(value, type(sys)) or isinstance(value, type):
+            if name.startswith("__") or isinstance(value, type(sys) | type):
                 continue
             try:
                 leaves = jax.tree_util.tree_flatten_with_path(value)[0]

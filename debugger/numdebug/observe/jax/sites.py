@@ -9,7 +9,18 @@ from numdebug.observe.frames import Frames, Place
 
 Library = tuple[tuple[str, str], ...]  # (function, file), outer to inner
 
-_PLUMBING = ("traceback_util.py", "api_util.py", "source_info_util.py", "core.py", "pjit.py", "linear_util.py", "profiler.py", "tree_util.py")
+_PLUMBING = (
+    "traceback_util.py", "api_util.py", "source_info_util.py", "_src/core.py", "pjit.py", "linear_util.py", "profiler.py", "tree_util.py",
+    "partial_eval.py", "/jax/capture.py",
+)  # fmt: skip
+
+_RANDOM = ("/jax/_src/random/", "/jax/_src/random.py", "/jax/_src/nn/initializers.py", "/flax/linen/initializers.py")
+
+
+def draws(file: str) -> bool:
+    """Functions of this file draw random numbers."""
+    path = file.replace("\\", "/")
+    return any(part in path for part in _RANDOM)
 
 
 class Sites:

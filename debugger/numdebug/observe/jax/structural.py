@@ -28,13 +28,10 @@ def _convert(arrays: Arrays, params: dict[str, Any], wide: bool) -> np.ndarray:
         target = widest(target)
     if target.kind in "iu" and floating(source.dtype):  # XLA saturates, and makes NaN 0
         info = np.iinfo(target)
-        exact = np.nan_to_num(np.trunc(source.astype(np.float64)), nan=0.0, posinf=np.inf, neginf=-np.inf)
-        inside = np.clip(exact, float(info.min), float(info.max))
-        whole = inside.astype(np.float64)
-        return np.where(whole >= float(info.max), info.max, np.where(whole <= float(info.min), info.min, 0)).astype(target) + np.where(
-            (whole < float(info.max)) & (whole > float(info.min)), whole, 0
-        ).astype(target)
-    if target == bool:
+        whole = np.trunc(source.astype(np.float64))
+        inside = np.where((whole > info.min) & (whole < info.max), whole, 0).astype(target)
+        return np.where(whole >= info.max, info.max, np.where(whole <= info.min, info.min, inside)).astype(target)
+    if target.kind == "b":
         return source != 0
     if source.dtype.kind == "c" and target.kind != "c":
         source = source.real
