@@ -24,6 +24,9 @@ from numdebug.report.model import Repair
 from numdebug.rules import Anywhere, Found, birth, form, seen
 
 
+_SQUARES = ("pow", "mul", "square", "norm", "sum", "add", "cdist", "addcmul")
+
+
 def _because(hit: Found) -> str:
     b = hit[0]
     if b.kind == "swallowed-overflow":
@@ -90,7 +93,7 @@ bug = Bug(
     family="range",
     when=seen("swallowed-overflow", dtype=("float32", "float64", "bfloat16"))
     | (
-        birth(op=("pow", "mul", "square", "norm", "sum", "add", "cdist", "addcmul"), born=("overflow", "x/0", "0/0"))
+        (birth(op=_SQUARES, born="overflow") | birth(op=_SQUARES, born=("x/0", "0/0"), forward_finite=False))
         & form("root-of-squares")
         | birth(
             op=("pow", "mul", "square", "matmul", "addcmul"),

@@ -39,7 +39,7 @@ class Entry:
         self.primitive = primitive
         self.params = params
         self.args = args
-        self.copies: dict[int, np.ndarray] = {}  # donated arguments, by position
+        self.copies: dict[int, np.ndarray] = {}  # of donated arguments, by their identity
         self.outs: list[Any] = []
         self.places = places
         self.library = library
@@ -128,7 +128,7 @@ class Capture:
         places, library = self.sites.here(sys._getframe(2))
         entry = self._entry(pjit.jit_p, p.params, args_flat, places, library)
         donated = zip(args_flat, p.params["donated_invars"], strict=True)
-        entry.copies = {i: np.array(a) for i, (a, given_away) in enumerate(donated) if given_away and _plain(a)}
+        entry.copies = {id(a): np.array(a) for a, given_away in donated if given_away and _plain(a)}
         self.listener.before(entry)
         self.quiet += 1
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -32,10 +32,13 @@ class Converter:
         self.interpreter = Interpreter(observer.sites)
         self.slots: dict[int, Slot] = {}  # by identity of the program's arrays
         self.entries: list[Entry] = [e for segment in observer.capture.segments for e in segment]
+        self.copies = {key: array for entry in self.entries for key, array in entry.copies.items()}
         self.ins: dict[int, list[Slot]] = {}
         self.outs: dict[int, list[Slot]] = {}
         self.names: dict[int, str] = {}  # by id of a Slot
         self.values: dict[int, Value] = {}
+        self.items: list[Item] = []
+        self.index: dict[int, int] = {}  # by id of an Item: its operation
         self.arrays: dict[int, np.ndarray] = {}
         self._framed: dict[Place, Frame] = {}
         self._kept: list[Slot] = []  # so that their ids stay theirs
@@ -52,9 +55,9 @@ class Converter:
         if self.interpreter.incomplete:
             recording.complete, recording.why_incomplete = False, self.interpreter.incomplete
         self._name()
-        index = {id(item): place for place, item in enumerate(items)}
         self.items = items
-        nodes = [self._node(place, item, index) for place, item in enumerate(items)]
+        self.index = {id(part): place for place, item in enumerate(items) for part in (item, *item.parts)}
+        nodes = [self._node(place, item) for place, item in enumerate(items)]
         recording.ops = [node.op for node in nodes]
         graph = Graph(recording, nodes, self.arrays, frames=self._frames)
         graph.losses = self._losses()
@@ -63,7 +66,7 @@ class Converter:
         for what, held, name in self.observer.sinks:
             slot = self.slots.get(id(held))
             if slot is not None:
-                value = self._value(slot, index)
+                value = self._value(slot)
                 producer = recording.producer(value)
                 site = producer.site if producer is not None else None
                 recording.sinks.append(Sink(what, value, name or self.names.get(id(slot)), site, self.observer.current.index))  # type: ignore[arg-type]
@@ -73,20 +76,26 @@ class Converter:
     # -- interpretation --------------------------------------------------------------------------------------------
 
     def _interpret(self, position: int, entry: Entry) -> None:
-        args = [self._outside(a, entry.copies.get(i)) for i, a in enumerate(entry.args)]
+        args = [self._outside(a) for a in entry.args]
         context = Context(
             entry.places, entry.library, "backward" if entry.backward else "forward", (), entry.step, position, entry.jaxpr is not None,
             scope=entry.scope,
         )  # fmt: skip
-        outs = self.interpreter.call(entry.primitive, entry.params, args, entry.outs, context, entry.key)
+        recorded = [self._host(o) for o in entry.outs]
+        outs = self.interpreter.call(entry.primitive, entry.params, args, recorded, context, entry.key)
         self.ins[position], self.outs[position] = args, outs
         for held, slot in zip(entry.outs, outs, strict=True):
             if slot.number is not None:  # what the program gets to see is an array
-                slot = Slot(host(held))
+                slot = Slot(self._host(held))
             slot.source = held
             self.slots[id(held)] = slot
 
-    def _outside(self, held: Any, copy: np.ndarray | None) -> Slot:
+    def _host(self, held: Any) -> Any:
+        """Its elements, also where the program has given the array away since."""
+        copy = self.copies.get(id(held))
+        return host(held) if copy is None else copy
+
+    def _outside(self, held: Any) -> Slot:
         if not isinstance(held, jax.Array):
             array = np.asarray(held)
             if array.ndim == 0 and array.dtype.kind in "fiub":
@@ -96,7 +105,7 @@ class Converter:
             key = id(held)
             if key in self.slots:
                 return self.slots[key]
-            array = copy if copy is not None else host(held)
+            array = self._host(held)
         slot = self.slots.get(key) or Slot(array)
         slot.source = held
         self.slots[key] = slot
@@ -110,26 +119,23 @@ class Converter:
         for item in items:
             for slot in item.operands:
                 users.setdefault(id(slot), []).append(item)
-        out_ids = {id(s) for outs in self.outs.values() for s in outs}
+        theirs = {id(s) for held in self._program_holds() if (s := self.slots.get(id(held))) is not None}
         behind = {id(item) for item in items if item.phase == "backward"}
         for item in reversed(items):  # used by the backward pass alone
-            if id(item) in behind:
-                continue
-            readers = [u for s in item.results for u in users.get(id(s), [])]
-            eager_result = not item.jitted and any(id(s) in out_ids for s in item.results)
-            if readers and all(id(u) in behind for u in readers) and not any(id(s) in out_ids and item.jitted for s in item.results):
-                if self._rule(item, items) if eager_result else True:
+            if id(item) not in behind and (item.jitted or item.key) and not any(id(s) in theirs for s in item.results):
+                readers = [u for s in item.results for u in users.get(id(s), [])]
+                if readers and all(id(u) in behind for u in readers):
                     behind.add(id(item))
-        first: dict[Any, Item] = {}
+        candidates: dict[Any, list[Item]] = {}
         for item in items:
             if id(item) in behind:
                 item.phase = "backward"
                 continue
             for link in _links(item):
-                first.setdefault(link, item)
+                candidates.setdefault(link, []).append(item)
         for item in items:
             if item.phase == "backward":
-                item.forward = next((first[link] for link in _links(item) if link in first), None)
+                item.forward = _nearest(item, next((candidates[link] for link in _links(item) if link in candidates), []))
         touched: set[int] = set()
         step = None
         for item in items:  # forward in the program's order, but computed from a gradient of this step
@@ -142,9 +148,14 @@ class Converter:
                 touched.update(id(s) for s in item.results)
         return items
 
-    def _rule(self, item: Item, items: list[Item]) -> bool:
-        """Eagerly a derivative rule shows by its moment: it was evaluated under the traceback of an earlier operation."""
-        return item.key != 0
+    def _program_holds(self) -> Iterator[Any]:
+        """Arrays that the program can see: losses, what it read, what it keeps under a name."""
+        yield from (answer for _, answer, _ in self.observer.derivatives)
+        yield from self.observer.taken
+        yield from (held for _, held in self.observer.named())
+        for entry in self.entries:
+            if entry.differentiates:
+                yield from entry.outs
 
     def _alive(self, items: list[Item]) -> list[Item]:
         """Without what the compiler drops: results inside a jitted call that nothing uses."""
@@ -163,20 +174,20 @@ class Converter:
 
     # -- operations ------------------------------------------------------------------------------------------------
 
-    def _node(self, place: int, item: Item, index: dict[int, int]) -> Node:
+    def _node(self, place: int, item: Item) -> Node:
         if isinstance(item, Group):
             name, operands, scalars = item.name, [s for s in item.operands if s.number is None], dict(item.params)
         else:
             name, operands, scalars = described(item)
-        forward = index.get(id(item.forward)) if item.forward is not None else None
+        forward = self.index.get(id(item.forward)) if item.forward is not None else None
         op = Op(
             index=place,
             name=name,
             native=_native(item),
             phase=item.phase,  # type: ignore[arg-type]
             step=item.step,
-            operands=tuple(self._value(s, index) for s in operands),
-            outputs=tuple(self._value(s, index) for s in item.results),
+            operands=tuple(self._value(s) for s in operands),
+            outputs=tuple(self._value(s) for s in item.results),
             scalars=scalars,
             site=self._site(item),
             forward=forward,
@@ -192,12 +203,12 @@ class Converter:
 
         return Node(op, compute, given)
 
-    def _value(self, slot: Slot, index: dict[int, int]) -> Value:
+    def _value(self, slot: Slot) -> Value:
         known = self.values.get(id(slot))
         if known is not None:
             return known
         number = len(self.values)
-        producer = index.get(id(slot.item)) if slot.item is not None else None
+        producer = self.index.get(id(slot.item)) if slot.item is not None else None
         array = slot.array
         is_array = isinstance(array, np.ndarray | np.generic)
         known = Value(
@@ -243,40 +254,38 @@ class Converter:
 
     def _losses(self) -> list[Value]:
         """Of the last step that differentiated something."""
-        index: dict[int, int] = {id(item): place for place, item in enumerate(self.items)}
         if self.observer.derivatives:
             _, answer, _ = self.observer.derivatives[-1]
             slot = self.slots.get(id(answer))
             if slot is not None:
-                return [self._value(slot, index)]
+                return [self._value(slot)]
         for position in reversed(range(len(self.entries))):
             if self.entries[position].differentiates:
                 for held, slot in zip(self.entries[position].outs, self.outs[position], strict=True):
                     if _is_float(held) and held.ndim == 0:
-                        return [self._value(slot, index)]
+                        return [self._value(slot)]
                 return []
         return []
 
     def _weights(self) -> list[Weight]:
-        index: dict[int, int] = {id(item): place for place, item in enumerate(self.items)}
         found: list[Weight] = []
         for position, entry in enumerate(self.entries):
             if entry.differentiates:
-                found += self._jitted_weights(position, entry, index)
+                found += self._jitted_weights(position, entry)
         for step, _, gradients in self.observer.derivatives:
             for path, argument, gradient in gradients:
                 before, after = self.slots.get(id(argument)), self.slots.get(id(gradient))
                 if before is None or after is None or not floating(before.array.dtype):
                     continue
                 name = self.names.setdefault(id(before), tidy(suffix(path)) or "the argument")
-                self._weight_role(before, name, index)
+                self._weight_role(before, name)
                 new = self._updated(before, after)
-                value = self._value(new, index) if new is not None else None
-                found.append(Weight(step, name, self._value(before, index), value, self._value(after, index)))
+                value = self._value(new) if new is not None else None
+                found.append(Weight(step, name, self._value(before), value, self._value(after)))
         return found
 
-    def _weight_role(self, slot: Slot, name: str, index: dict[int, int]) -> None:
-        value = self._value(slot, index)
+    def _weight_role(self, slot: Slot, name: str) -> None:
+        value = self._value(slot)
         value.role = "parameter"
         value.name = name
 
@@ -298,7 +307,7 @@ class Converter:
                 last = item.results[0]
         return last
 
-    def _jitted_weights(self, position: int, entry: Entry, index: dict[int, int]) -> list[Weight]:
+    def _jitted_weights(self, position: int, entry: Entry) -> list[Weight]:
         """Of one jitted step: arguments that the forward pass reads and that come back changed, or whose gradient does."""
         reads = {id(s) for item in self.items if item.entry == position and item.phase == "forward" for s in item.operands}
         arguments = {}
@@ -321,25 +330,24 @@ class Converter:
                 after = slot
                 gradient = _gradient_of(slot, before, mine)
             self.names[id(before)] = label
-            self._weight_role(before, label, index)
+            self._weight_role(before, label)
             found.append(
                 Weight(
-                    entry.step, label, self._value(before, index), self._value(after, index) if after is not None else None,
-                    self._value(gradient, index) if gradient is not None else None,
+                    entry.step, label, self._value(before), self._value(after) if after is not None else None,
+                    self._value(gradient) if gradient is not None else None,
                 )
             )  # fmt: skip
         return found
 
     def _consumed(self, recording: Recording, graph: Graph) -> list[Sink]:
         """Read or printed, kept under a name, or a result that nothing else uses."""
-        index: dict[int, int] = {id(item): place for place, item in enumerate(self.items)}
         read = {v.id for op in recording.ops for v in op.operands}
         found: dict[int, Sink] = {}
 
         def add(slot: Slot | None, name: str | None) -> None:
             if slot is None or slot.item is None or not isinstance(slot.array, np.ndarray) or not floating(slot.array.dtype):
                 return
-            value = self._value(slot, index)
+            value = self._value(slot)
             op = recording.producer(value)
             if op is not None and op.name != "random":
                 found[value.id] = Sink("output", value, name or value.name, op.site, op.step)
@@ -348,7 +356,7 @@ class Converter:
             add(self.slots.get(id(held)), None)
         for name, held in self.observer.named():
             slot = self.slots.get(id(held))
-            if slot is not None and slot.item is not None and self._value(slot, index).id not in read:
+            if slot is not None and slot.item is not None and self._value(slot).id not in read:
                 add(slot, tidy(name))
         for outs in self.outs.values():
             for slot in outs:
@@ -368,10 +376,17 @@ class Converter:
                     recording.places.setdefault("update", site)
 
 
+def _nearest(item: Item, candidates: list[Item]) -> Item | None:
+    """Of the operations that stand at one place, the first of those with which the derivative shares a number."""
+    mine = {id(s) for s in item.operands}
+    shared = [c for c in candidates if any(id(s) in mine for s in (*c.operands, *c.results))]
+    return next(iter(shared or candidates[-1:]), None)
+
+
 def _links(item: Item) -> list[Any]:
     """What a derivative has in common with what it differentiates, best first: the moment of tracing, then the place."""
     part = item.entry if item.jitted else ("eager", item.step)
-    moments = [(part, item.key, item.loop)] if item.key else []
+    moments = [(part, item.key, item.places[:1], item.loop), (item.step, item.key, item.places[:1], item.loop)] if item.key else []
     return [*moments, (part, item.places[:1], item.loop), (part, item.places[:1], ()), (item.step, item.places[:1])]
 
 

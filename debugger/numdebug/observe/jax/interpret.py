@@ -91,18 +91,17 @@ class Interpreter:
     # -- one call of the program's ---------------------------------------------------------------------------------
 
     def call(self, primitive: Any, params: dict[str, Any], args: list[Slot], outs: Sequence[Any], context: Context, key: int) -> list[Slot]:
-        """A call that the program made, with the results that it got."""
-        recorded = [host(o) for o in outs]
+        """A call that the program made, with the results that it got (on the host)."""
         if primitive.name in ("jit", "pjit") and not any(draws(file) for _, file in context.library):
             closed = params["jaxpr"]
             inner = self._inside(context, params.get("name", ""), closed)
             results = self._run(closed.jaxpr, [Slot(host(c)) for c in closed.consts], args, inner)
             passed = {id(a) for a in args}
-            for slot, array in zip(results, recorded, strict=True):
+            for slot, array in zip(results, outs, strict=True):
                 if id(slot) not in passed and slot.number is None:
                     slot.array = array
             return results
-        return self._primitive(primitive, params, args, context, key, recorded)
+        return self._primitive(primitive, params, args, context, key, outs)
 
     def _inside(self, context: Context, name: str, closed: Any, places: tuple[Place, ...] | None = None, library: Library = ()) -> Context:
         info = getattr(getattr(closed, "jaxpr", closed), "debug_info", None)
