@@ -39,6 +39,7 @@ class Watcher:
         self.observers: dict[str, Observer] = {}
         self.early: dict[str, list[Any]] = {}  # evidence of the first step, by framework
         when_imported("torch", self._torch)
+        when_imported("jax", self._jax)
 
     def _torch(self) -> None:
         from numdebug.observe.torch.observer import TorchObserver
@@ -47,6 +48,13 @@ class Watcher:
         self.observers["torch"] = observer
         if not self.options.get("window"):
             observer.after_first_step = lambda: self._first_step("torch")
+
+    def _jax(self) -> None:
+        from numdebug.observe.jax.observer import JaxObserver
+
+        observer = JaxObserver(self.folder, self.journal, self.options)
+        self.observers["jax"] = observer
+        observer.after_first_step = lambda: self._first_step("jax")
 
     def _first_step(self, name: str) -> None:
         """Silent harm triggers nothing: look at set-up and first step while they are at hand."""
@@ -59,10 +67,8 @@ class Watcher:
 
     def run(self, name: str) -> Any:
         """What that framework's observer recorded, as a Run; None where it recorded nothing."""
-        from numdebug.observe.torch.torchrun import TorchRun
-
         observer: Any = self.observers[name]
-        return TorchRun(observer, self.options) if observer.tracer.records() else None
+        return observer.run(self.options)
 
     @property
     def saw_forward(self) -> bool:
