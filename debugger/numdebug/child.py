@@ -20,8 +20,9 @@ from typing import Any
 from numdebug.deadline import Deadline
 from numdebug.journal import Journal
 from numdebug.load import inputs
-from numdebug.load.runner import Runner, State, Wishes
+from numdebug.load.runner import Runner, Wishes
 from numdebug.load.script import Script
+from numdebug.load.state import State
 from numdebug.patching import patched
 
 FRAMEWORKS = ("torch", "jax", "keras", "tensorflow", "mxnet")
@@ -76,7 +77,7 @@ def observe(spec: Spec, journal: Journal) -> Deadline:
 
     def run_again(more: dict[str, Any]) -> Any:
         """A second run under a new watcher, which is returned, finished. `more` changes options; `diff` applies a repair first."""
-        changed = replace(script, text=patched(more["diff"], folder).get(script.path)) if "diff" in more else script
+        changed = replace(script, texts=patched(more["diff"], folder)) if "diff" in more else script
         why = "with a repair applied" if "diff" in more else "to record the step that went wrong"
         print(f"numdebug: running the program once more {why}", file=sys.stderr, flush=True)
         state.restore(folder)
