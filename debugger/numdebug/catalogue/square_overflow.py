@@ -23,7 +23,6 @@ from numdebug.catalogue._words import number, reaches, repair_forms, repair_ops,
 from numdebug.report.model import Repair
 from numdebug.rules import Anywhere, Found, birth, form, seen
 
-
 _SQUARES = ("pow", "mul", "square", "norm", "sum", "add", "cdist", "addcmul")
 
 

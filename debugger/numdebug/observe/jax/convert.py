@@ -63,13 +63,15 @@ class Converter:
         graph.losses = self._losses()
         graph.weights = self._weights()
         graph.consumed = self._consumed(recording, graph)
+        gradients = {w.gradient.id: w.name for w in graph.weights if w.gradient is not None}
         for what, held, name in self.observer.sinks:
             slot = self.slots.get(id(held))
             if slot is not None:
                 value = self._value(slot)
                 producer = recording.producer(value)
                 site = producer.site if producer is not None else None
-                recording.sinks.append(Sink(what, value, name or self.names.get(id(slot)), site, self.observer.current.index))  # type: ignore[arg-type]
+                label = gradients.get(value.id) if what == "gradient" else None
+                recording.sinks.append(Sink(what, value, label or name or self.names.get(id(slot)), site, self.observer.current.index))  # type: ignore[arg-type]
         self._places(recording, graph)
         return graph
 

@@ -20,7 +20,6 @@ _CALLS = {
     "jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr", "remat2": "jaxpr", "checkpoint": "jaxpr",
     "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr", "custom_vmap_call": "call", "core_closed_call": "call_jaxpr",
 }  # fmt: skip
-_CONSTANT = frozenset({"convert_element_type", "broadcast_in_dim", "reshape", "squeeze"})
 
 
 class Slot:
@@ -169,9 +168,8 @@ class Interpreter:
             arrays = compute(primitive, params, [a.dtype for a in avals], [a.array for a in args], False)
         else:
             arrays = list(outs)
-        number = args[0].number if len(args) == 1 and primitive.name in _CONSTANT else None
-        if number is not None:
-            return [Slot(arrays[0], number=np.asarray(number).astype(arrays[0].dtype).item())]
+        if args and all(a.number is not None for a in args) and all(_uniform(a) for a in arrays):
+            return [Slot(a, number=a.flat[0].item()) for a in arrays]
         if any(not isinstance(a, np.ndarray) for a in (*arrays, *(s.array for s in args))):
             given = True  # random keys
         results = [Slot(a) for a in arrays]
@@ -303,6 +301,11 @@ class _Own(Item):
 def _joined(inner: tuple[Place, ...], outer: tuple[Place, ...]) -> tuple[Place, ...]:
     """Frames inside a traced function, then those of its call."""
     return inner if inner[-len(outer) :] == outer else (*inner, *outer)
+
+
+def _uniform(array: Any) -> bool:
+    """One plain number, however often."""
+    return isinstance(array, np.ndarray) and array.size > 0 and array.dtype.kind in "fiub" and bool((array == array.flat[0]).all())
 
 
 def _size(jaxpr: Any) -> int:
