@@ -60,14 +60,18 @@ class Converter:
         nodes = [self._node(place, item) for place, item in enumerate(items)]
         recording.ops = [node.op for node in nodes]
         graph = Graph(recording, nodes, self.arrays, frames=self._frames)
+        self.reads = self._differentiated()
         graph.losses = self._losses()
         graph.weights = self._weights()
         graph.consumed = self._consumed(recording, graph)
         gradients = {w.gradient.id: w.name for w in graph.weights if w.gradient is not None}
+        after = {w.after.id: w.gradient for w in graph.weights if w.after is not None and w.gradient is not None}
         for what, held, name in self.observer.sinks:
             slot = self.slots.get(id(held))
             if slot is not None:
                 value = self._value(slot)
+                if what == "parameter" and value.id in after and not np.isfinite(self.arrays[after[value.id].id]).all():
+                    what, value = "gradient", after[value.id]  # that is where it came from
                 producer = recording.producer(value)
                 site = producer.site if producer is not None else None
                 label = gradients.get(value.id) if what == "gradient" else None
@@ -309,9 +313,18 @@ class Converter:
                 last = item.results[0]
         return last
 
+    def _differentiated(self) -> set[int]:
+        """Slots that the forward pass reads: what its backward pass depends on."""
+        found: set[int] = set()
+        wanted = {id(s) for item in self.items if item.phase == "backward" for s in item.operands}
+        for item in reversed(self.items):
+            if item.phase == "forward" and any(id(s) in wanted for s in item.results):
+                wanted.update(id(s) for s in item.operands)
+                found.update(id(s) for s in item.operands)
+        return found | {id(s) for item in self.items if item.phase == "backward" for s in item.operands if s.item is None}
+
     def _jitted_weights(self, position: int, entry: Entry) -> list[Weight]:
         """Of one jitted step: arguments that the forward pass reads and that come back changed, or whose gradient does."""
-        reads = {id(s) for item in self.items if item.entry == position and item.phase == "forward" for s in item.operands}
         arguments = {}
         for name, slot in zip(argument_names(entry), self.ins[position], strict=False):
             if isinstance(slot.array, np.ndarray) and floating(slot.array.dtype) and slot.number is None:
@@ -322,7 +335,7 @@ class Converter:
             if not isinstance(slot.array, np.ndarray) or not floating(slot.array.dtype) or slot.item is None:
                 continue
             known = arguments.get((suffix(name), slot.array.shape))
-            if known is None or id(known[1]) not in reads or known[1] is slot:
+            if known is None or id(known[1]) not in self.reads or known[1] is slot:
                 continue
             label = tidy(suffix(known[0])) or known[0]
             before = known[1]

@@ -15,7 +15,8 @@ from numdebug.observe.frames import Place
 from numdebug.observe.jax.evaluate import compute, host
 from numdebug.observe.jax.sites import Library, Sites, draws
 
-MOST = 60_000  # equations evaluated for one window; loops beyond it run natively
+MOST = 60_000  # equations evaluated for one window; of loops beyond it only some iterations are opened
+OPENED = 3  # iterations of such a loop: the first that is not finite (or the last), and those before it
 _CALLS = {
     "jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr", "remat2": "jaxpr", "checkpoint": "jaxpr",
     "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr", "custom_vmap_call": "call", "core_closed_call": "call_jaxpr",
@@ -61,6 +62,43 @@ class Item:
     def again(self, arrays: Sequence[Any], wide: bool) -> list[Any]:
         """The results for other operands."""
         return compute(self.primitive, self.params, [r.array.dtype for r in self.results], arrays, wide)
+
+
+@dataclass
+class Loop:
+    """One scan."""
+
+    eqn: Any
+    args: list[Slot]
+    carry: list[Slot] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        p = self.eqn.params
+        n, m = p["num_consts"], p["num_consts"] + p["num_carry"]
+        self.consts, self.xs = self.args[:n], self.args[m:]
+        self.carry = self.carry or self.args[n:m]
+        self.closed = p["jaxpr"]
+        self.body, self.length = self.closed.jaxpr, p["length"]
+        self.constants = [Slot(host(c)) for c in self.closed.consts]
+        self.results = len(self.closed.out_avals) - p["num_carry"]
+        self.order = range(self.length - 1, -1, -1) if p["reverse"] else range(self.length)
+
+    def natively(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """By JAX: the carry after each iteration in the order of execution, and the stacked results."""
+        function = jax.extend.core.jaxpr_as_fun(self.closed)
+        consts = [s.array for s in self.consts]
+        n = len(self.carry)
+
+        def body(carry: Any, row: Any) -> Any:
+            outs = function(*consts, *carry, *row)
+            return outs[:n], (outs[:n], outs[n:])
+
+        start, rows = [s.array for s in self.carry], [s.array for s in self.xs]
+        backwards = self.eqn.params["reverse"]
+        given = [jax.numpy.asarray(a) for a in start]
+        _, (carries, results) = jax.lax.scan(body, given, rows, length=self.length, reverse=backwards)
+        ordered = [host(c) for c in carries]
+        return [c[::-1] for c in ordered] if backwards else ordered, [host(r) for r in results]
 
 
 @dataclass(frozen=True)
@@ -186,32 +224,65 @@ class Interpreter:
 
     def _scan(self, eqn: Any, args: list[Slot], context: Context) -> list[Slot]:
         p = eqn.params
-        n, m = p["num_consts"], p["num_consts"] + p["num_carry"]
-        consts, carry, xs = args[:n], args[n:m], args[m:]
-        body, length = p["jaxpr"], p["length"]
-        inner_consts = [Slot(host(c)) for c in body.consts]
-        if len(self.items) + length * _size(body.jaxpr) > MOST:
-            return self._natively(eqn, args, context)
-        order = range(length - 1, -1, -1) if p["reverse"] else range(length)
-        many = len(body.out_avals) - p["num_carry"]
-        columns: list[dict[int, Slot]] = [{} for _ in range(many)]
-        for index in order:
-            row = [self._pick(x, index, context) for x in xs]
-            here = replace(context, loop=(*context.loop, f"scan#{index}"), calls=(*context.calls, next(self._calls)))
-            outs = self._run(body.jaxpr, inner_consts, [*consts, *carry, *row], here)
-            carry = outs[: p["num_carry"]]
-            for column, slot in zip(columns, outs[p["num_carry"] :], strict=True):
+        loop = Loop(eqn, args)
+        trains = context.phase == "forward" and has_transpose(loop.body)
+        if len(self.items) + loop.length * _size(loop.body) > MOST:
+            return self._window(loop, context, trains)
+        carry = loop.carry
+        columns: list[dict[int, Slot]] = [{} for _ in range(loop.results)]
+        for index in loop.order:
+            carry, row = self._iteration(loop, index, carry, context, trains)
+            for column, slot in zip(columns, row, strict=True):
                 column[index] = slot
-        stacked = [
-            self._stack([column[i] for i in range(length)], aval, context)
-            for column, aval in zip(columns, [v.aval for v in eqn.outvars[p["num_carry"] :]], strict=True)
-        ]
-        return [*carry, *stacked]
+        avals = [v.aval for v in eqn.outvars[p["num_carry"] :]]
+        return [*carry, *self._stacked(loop, columns, avals, context)]
 
-    def _natively(self, eqn: Any, args: list[Slot], context: Context) -> list[Slot]:
-        """A loop too long to be opened: one operation, computed by JAX."""
-        self.incomplete = "a loop is too long to be looked into"
-        return self._primitive(eqn.primitive, eqn.params, args, context, id(eqn), None, [v.aval for v in eqn.outvars])
+    def _iteration(self, loop: Loop, index: int, carry: list[Slot], context: Context, trains: bool) -> tuple[list[Slot], list[Slot]]:
+        row = [self._pick(x, index, context) for x in loop.xs]
+        here = replace(context, loop=(*context.loop, f"scan#{index}"), calls=(*context.calls, next(self._calls)))
+        if trains:
+            here = replace(here, step=index)
+        outs = self._run(loop.body, loop.constants, [*loop.consts, *carry, *row], here)
+        return outs[: len(carry)], outs[len(carry) :]
+
+    def _stacked(self, loop: Loop, columns: list[dict[int, Slot]], avals: list[Any], context: Context) -> list[Slot]:
+        stacked = []
+        for column, aval in zip(columns, avals, strict=True):
+            stacked.append(self._stack([column[i] for i in range(loop.length)], aval, context))
+        return stacked
+
+    def _window(self, loop: Loop, context: Context, trains: bool) -> list[Slot]:
+        """A loop too long to be opened: JAX runs it, and only the iterations that matter are opened."""
+        carries, rows = loop.natively()
+        order = list(loop.order)
+        fine = (all(map(_finite, [*(c[n] for c in carries), *(r[i] for r in rows)])) for n, i in enumerate(order))
+        bad = next((n for n, healthy in enumerate(fine) if not healthy), None)
+        last = len(order) - 1 if bad is None else bad
+        first = max(0, last - OPENED + 1)
+        self.incomplete = "of a long loop, only some iterations were looked into"
+        carry = loop.carry if first == 0 else self._opaque(loop, [c[first - 1] for c in carries], context)
+        columns: list[dict[int, Slot]] = [{} for _ in rows]
+        for index in order[first : last + 1]:
+            carry, row = self._iteration(loop, index, carry, context, trains)
+            for column, slot in zip(columns, row, strict=True):
+                column[index] = slot
+        if last < len(order) - 1:
+            carry = self._opaque(replace(loop, carry=carry), [c[-1] for c in carries], context)
+        for column, row in zip(columns, rows, strict=True):
+            carry = [*carry, *self._opaque(replace(loop, carry=[*loop.carry, *column.values()]), [row], context)]
+        return carry
+
+    def _opaque(self, loop: Loop, arrays: list[Any], context: Context) -> list[Slot]:
+        """Iterations that were not opened: data, as far as the questions go."""
+        results = [Slot(np.asarray(a)) for a in arrays]
+        item = Item(
+            None, "scan", {}, [*loop.consts, *loop.carry, *loop.xs], results, context.places, context.library, context.phase, context.loop,
+            context.step, context.entry, 0, context.jitted, True, context.calls, scope=context.scope,
+        )  # fmt: skip
+        for slot in results:
+            slot.item = item
+        self.items.append(item)
+        return results
 
     def _while(self, eqn: Any, args: list[Slot], context: Context) -> list[Slot]:
         p = eqn.params
@@ -301,6 +372,38 @@ class _Own(Item):
 def _joined(inner: tuple[Place, ...], outer: tuple[Place, ...]) -> tuple[Place, ...]:
     """Frames inside a traced function, then those of its call."""
     return inner if inner[-len(outer) :] == outer else (*inner, *outer)
+
+
+def training_loop(jaxpr: Any) -> int | None:
+    """The length of the scan that is a whole training run, one step an iteration; None where there is none."""
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name == "scan" and not _backward(eqn) and has_transpose(eqn.params["jaxpr"].jaxpr):
+            return int(eqn.params["length"])
+        inner = [v for v in eqn.params.values() if hasattr(v, "eqns") or hasattr(v, "jaxpr")]
+        found = next((n for v in inner if (n := training_loop(getattr(v, "jaxpr", v))) is not None), None)
+        if found is not None and eqn.primitive.name in _CALLS:
+            return found
+    return None
+
+
+def _backward(eqn: Any) -> bool:
+    return any(getattr(e, "name", "") == "transpose" for e in eqn.source_info.name_stack.stack)
+
+
+def has_transpose(jaxpr: Any) -> bool:
+    """Whether something in it is the backward half of a derivative."""
+    for eqn in jaxpr.eqns:
+        if _backward(eqn):
+            return True
+        inner = [v for v in eqn.params.values() if hasattr(v, "eqns") or hasattr(v, "jaxpr")]
+        inner += list(eqn.params.get("branches", ()))
+        if any(has_transpose(getattr(v, "jaxpr", v)) for v in inner):
+            return True
+    return False
+
+
+def _finite(array: Any) -> bool:
+    return array.dtype.kind not in "fc" or bool(np.isfinite(array).all())
 
 
 def _uniform(array: Any) -> bool:
