@@ -120,7 +120,9 @@ bug = Bug(
     id="exploding-gradient",
     title="values or gradients that grow from layer to layer",
     family="gradient",
-    when=(_GROWING_STATE & Anywhere(_OVERFLOW)) | (_OVERFLOW & ~Anywhere(_GROWING_LOSS)) | (_AT_START & Anywhere(_OVERFLOW)) | (_AT_START & Anywhere(seen("stalled"))) | _AT_END,
+    when=(_GROWING_STATE & Anywhere(_OVERFLOW))
+    | (_OVERFLOW & ~Anywhere(_GROWING_LOSS))
+    | (_AT_START & Anywhere(_OVERFLOW)) | (_AT_START & Anywhere(seen("stalled"))) | _AT_END,
     because=_because,
     fix="normalise between layers, scale the initial weights, or clip by norm",
     repair=_repair,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -16,6 +18,7 @@ from numdebug.observe.jax.groups import Group, grouped
 from numdebug.observe.jax.interpret import Context, Interpreter, Item, Slot
 from numdebug.observe.jax.names import described
 from numdebug.observe.jax.observer import JaxObserver, _is_float, argument_names, result_names, suffix, tidy
+from numdebug.observe.jax.optimizers import made_in
 from numdebug.observe.jax.structural import floating, widest
 from numdebug.recording import Frame, Op, Recording, Sink, Site, Value
 
@@ -389,6 +392,10 @@ class Converter:
                 site = recording.ops[weight.after.producer].site
                 if site is not None:
                     recording.places.setdefault("update", site)
+        main = getattr(sys.modules.get("__main__"), "__file__", None)
+        made = made_in(Path(main), self.observer.frames.name(main)) if main else None
+        if made is not None:
+            recording.places["optimizer"] = made
 
 
 def _nearest(item: Item, candidates: list[Item]) -> Item | None:
