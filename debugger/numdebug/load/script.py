@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import builtins
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 from numdebug.load.source import deepest_relative_import
 
@@ -20,6 +21,7 @@ class Script:
     given: str  # argv[0]
     args: tuple[str, ...] = ()
     text: str | None = None  # run this instead of what the file holds (a repair that is being tried)
+    code: Callable[[str | bytes, str], CodeType | None] | None = None  # how to compile the file; None of it: as Python does
     name: str | None = None  # PATH:NAME was asked for: the file is loaded, its `__main__` guard is not entered
 
     def prepare(self) -> ModuleType:
@@ -49,8 +51,9 @@ class Script:
 
     def execute(self, module: ModuleType) -> None:
         """Run the file's code in `module`; what it raises passes through."""
-        code = compile(self.path.read_bytes() if self.text is None else self.text, str(self.path), "exec", dont_inherit=True)
-        exec(code, module.__dict__)
+        text = self.path.read_bytes() if self.text is None else self.text
+        code = self.code(text, str(self.path)) if self.code is not None else None
+        exec(code or compile(text, str(self.path), "exec", dont_inherit=True), module.__dict__)
 
     def run(self) -> ModuleType:
         """Prepare and execute once."""
