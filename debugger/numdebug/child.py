@@ -22,8 +22,9 @@ from typing import Any
 from numdebug.deadline import Deadline
 from numdebug.journal import Journal
 from numdebug.load import inputs
-from numdebug.load.runner import Runner, State, Wishes
+from numdebug.load.runner import Runner, Wishes
 from numdebug.load.script import Script
+from numdebug.load.state import State
 from numdebug.patching import patched
 
 FRAMEWORKS = ("torch", "jax", "keras", "tensorflow", "mxnet")
@@ -81,6 +82,8 @@ def observe(spec: Spec, journal: Journal) -> Deadline:
         changed = replace(script, text=patched(more["diff"], folder).get(script.path)) if "diff" in more else script
         what = "its operations" if options.get("record") else "the step that went wrong"
         why = "with a repair applied" if "diff" in more else f"to record {what}"
+        changed = replace(script, texts=patched(more["diff"], folder)) if "diff" in more else script
+        why = "with a repair applied" if "diff" in more else "to record the step that went wrong"
         print(f"numdebug: running the program once more {why}", file=sys.stderr, flush=True)
         state.restore(folder)
         second = observing.watch(folder=folder, journal=journal, options={**options, **more})

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from numdebug.confirm import Trial, as_trial, confirm
+from numdebug.confirm import confirm
 from numdebug.evidence import Evidence
-from numdebug.fixes import write_diff
+from numdebug.fixes import write_diff, write_together
 from numdebug.latent import latent
 from numdebug.match import match, settle
 from numdebug.probing import asked, probes
@@ -18,6 +18,7 @@ from numdebug.recording import Frame
 from numdebug.report.model import Diagnosis, Fix, ProbeRun, Repair
 from numdebug.run import CannotAsk, Run
 from numdebug.siblings import distinct, every_call, with_siblings
+from numdebug.trials import GUARDED, Trial, Try, as_trial
 
 
 def analyse(watcher: Any, journal: Any, options: dict[str, Any]) -> None:
@@ -118,13 +119,19 @@ def _recorded(watcher: Any, journal: Any, options: dict[str, Any]) -> Any:
     return second if any(o.first_bad is not None for o in second.observers.values()) else watcher
 
 
-def _trial(watcher: Any, options: dict[str, Any]) -> Callable[[Repair], Trial | None] | None:
-    """Runs the program again with a repair in its source, or None where that is forbidden."""
+def _trial(watcher: Any, options: dict[str, Any]) -> Try | None:
+    """Runs the program again with a repair (or several) in its source, or None where that is forbidden."""
     again = options.get("run_again")
     if again is None or options.get("no_rerun"):
         return None
 
-    def trial(repair: Repair) -> Trial | None:
+    def trial(repair: Repair | tuple[Repair, ...]) -> Trial | None:
+        if isinstance(repair, tuple):
+            diff = write_together([distinct(r) for r in repair], watcher.folder)
+            if diff is None:
+                return None
+            second = again({"diff": diff})
+            return as_trial(second, "with these lines repaired", repair[0], _silent(second))
         outcome = None
         for changed in _variants(repair):
             diff = _written(changed, watcher.folder)
@@ -199,4 +206,4 @@ def _second_best(run: Run, repair: Repair, evidence: Sequence[Evidence], folder:
     diff = _written(clamp, folder) if holds else None
     if diff is None:
         return summary, None
-    return f"{summary}; the diff keeps the probability above 0, because its function serves other callers too", diff
+    return f"{summary}; {GUARDED}", diff

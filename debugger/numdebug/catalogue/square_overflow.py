@@ -23,6 +23,8 @@ from numdebug.catalogue._words import number, reaches, repair_forms, repair_ops,
 from numdebug.report.model import Repair
 from numdebug.rules import Anywhere, Found, birth, form, seen
 
+_SQUARES = ("pow", "mul", "square", "norm", "sum", "add", "cdist", "addcmul")
+
 
 def _because(hit: Found) -> str:
     b = hit[0]
@@ -90,7 +92,7 @@ bug = Bug(
     family="range",
     when=seen("swallowed-overflow", dtype=("float32", "float64", "bfloat16"))
     | (
-        birth(op=("pow", "mul", "square", "norm", "sum", "add", "cdist", "addcmul"), born=("overflow", "x/0", "0/0"))
+        (birth(op=_SQUARES, born="overflow") | birth(op=_SQUARES, born=("x/0", "0/0"), forward_finite=False))
         & form("root-of-squares")
         | birth(
             op=("pow", "mul", "square", "matmul", "addcmul"),

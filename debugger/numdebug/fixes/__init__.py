@@ -7,6 +7,7 @@ refuses, because no diff is better than a wrong one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from numdebug.fixes import (  # noqa: F401  (each adds its writers to FORMS)
@@ -16,6 +17,7 @@ from numdebug.fixes import (  # noqa: F401  (each adds its writers to FORMS)
     data,
     derivatives,
     exponentials,
+    formats,
     log_of_sigmoid,
     log_of_softmax,
     magnitudes,
@@ -29,7 +31,7 @@ from numdebug.fixes.job import FORMS, Job
 from numdebug.fixes.source import Refused
 from numdebug.report.model import Repair
 
-__all__ = ["write_diff"]
+__all__ = ["write_diff", "write_together"]
 
 
 def write_diff(repair: Repair, folder: Path) -> str | None:
@@ -42,6 +44,17 @@ def write_diff(repair: Repair, folder: Path) -> str | None:
     except Refused:
         return None
     except Exception:  # a source that no writer foresaw: still no reason to lose the report
+        return None
+
+
+def write_together(repairs: Sequence[Repair], folder: Path) -> str | None:
+    """Several repairs as one diff; None where one of them cannot be written, or where two change the same text."""
+    try:
+        first = Job(repairs[0], folder)
+        for repair in repairs:
+            FORMS[repair.form](first.beside(repair))
+        return first.diff()
+    except Exception:  # as in write_diff
         return None
 
 

@@ -10,7 +10,8 @@ from numdebug.fixes.operations import Operation, constant, is_op, operation
 from numdebug.fixes.softmaxes import in_place
 from numdebug.fixes.source import Refused, Source
 from numdebug.fixes.tracing import SMALL, named_before
-from numdebug.fixes.wording import ATOM, LOOSE, SUM, fit, number
+from numdebug.fixes.wording import LOOSE, SUM, fit, number
+from numdebug.fixes.words import words
 
 UNARY = frozenset(
     """exp exp2 expm1 log log2 log10 log1p sqrt rsqrt acos asin atanh acosh atan sin cos tan sinh cosh tanh reciprocal square
@@ -71,25 +72,26 @@ def write_clamp(job: Job) -> None:
         changes = op is not None and in_place(op) and argument is op.operand
         there = is_op(source, argument, "clamp")
         if changes or there is None or in_place(there):
-            bounds = _bounds(job, source, node, argument, None)
-            name = "clamp_" if changes else "clamp"
-            job.replace(source, argument, f"{fit(source.text(argument), ATOM)}.{name}({bounds})")
+            low, high = _bounds(job, source, node, argument, None)
+            job.replace(source, argument, words(job, source, node).clamp(source.text(argument), low, high, changes))
         else:
-            bounds = _bounds(job, source, node, there.operand, there)
-            job.replace(source, argument, f"{fit(source.text(there.operand), ATOM)}.clamp({bounds})")
+            low, high = _bounds(job, source, node, there.operand, there)
+            job.replace(source, argument, words(job, source, node).clamp(source.text(there.operand), low, high))
 
 
-def _bounds(job: Job, source: Source, node: ast.AST, argument: ast.expr, there: Operation | None) -> str:
-    parts = []
+def _bounds(job: Job, source: Source, node: ast.AST, argument: ast.expr, there: Operation | None) -> list[str | None]:
+    found: list[str | None] = []
     for key, word, position in (("lo", "min", 0), ("hi", "max", 1)):
-        old = there.argument(position, word) if there is not None else None
+        old = there.argument(position, word, f"a_{word}", f"x_{word}") if there is not None else None
         if job.get(key) is not None:
-            parts.append(f"{word}={bound(job, source, node, argument, key)}")
+            found.append(bound(job, source, node, argument, key))
         elif old is not None and not (isinstance(old, ast.Constant) and old.value is None):
-            parts.append(f"{word}={source.text(old)}")
-    if not parts or (job.get("lo") is None and job.get("hi") is None):
+            found.append(source.text(old))
+        else:
+            found.append(None)
+    if job.get("lo") is None and job.get("hi") is None:
         raise Refused("no bounds")
-    return ", ".join(parts)
+    return found
 
 
 def bound(job: Job, source: Source, node: ast.AST, argument: ast.expr, key: str) -> str:
@@ -99,7 +101,9 @@ def bound(job: Job, source: Source, node: ast.AST, argument: ast.expr, key: str)
         if value not in {"tiny", "eps", "smallest_normal", "max"}:
             raise Refused("an unknown bound")
         if scope.dotted(argument) is not None:
-            return f"{spelling.torch(job, source, node)}.finfo({source.text(argument)}.dtype).{value}"
+            said = words(job, source, node).finfo(source.text(argument), value)
+            if said is not None:
+                return said
         value = job.get(f"{key}_value")
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
         raise Refused("a bound that is not a number")
@@ -123,7 +127,7 @@ def write_epsilon(job: Job) -> None:
         if op is not None and op.name in {"norm", "vector_norm", "std", "dist", "pairwise_distance"}:
             if in_place(op):
                 raise Refused("in place")
-            job.replace(source, op.node, written_out(source, op, eps))
+            job.replace(source, op.node, written_out(job, source, op, eps))
             continue
         argument = guarded(source, node)
         if op is not None and in_place(op):
@@ -157,36 +161,44 @@ def _takes_eps(source: Source, node: ast.AST) -> bool:
 def euclidean(source: Source, op: Operation) -> bool:
     """Whether a norm is the Euclidean one of a vector or of all elements."""
     order = op.argument(0, "p", "ord")
+    if op.words.framework != "torch" and op.name == "norm":  # without an axis, the norm of all elements
+        return order is None or constant(source, order) == 2.0 and op.argument(1, "axis") is not None
     if order is None or isinstance(order, ast.Constant) and order.value in (None, "fro", 2):
         full = spelling.means(source, op.node.func) or ""
         return not (full == "torch.linalg.norm" and order is not None and op.argument(1, "dim") is None)
     return constant(source, order) == 2.0
 
 
-def norm_arguments(source: Source, op: Operation) -> str:
-    """A norm's dim and keepdim as arguments of a sum."""
-    dim, keep = op.argument(1, "dim"), op.argument(2, "keepdim")
-    if any(k.arg not in {"p", "ord", "dim", "keepdim", "input", "self"} for k in op.node.keywords):
+def norm_arguments(source: Source, op: Operation) -> tuple[str | None, str | None]:
+    """A norm's dim and keepdim, which are those of a sum."""
+    dim, keep = op.argument(1, "dim", "axis"), op.keep
+    if any(k.arg not in {"p", "ord", "dim", "keepdim", "axis", "keepdims", "input", "self", "x"} for k in op.node.keywords):
         raise Refused("a norm with a dtype")
-    parts = [f"dim={source.text(dim)}"] if dim is not None else []
-    parts += [f"keepdim={source.text(keep)}"] if keep is not None else []
-    return ", ".join(parts)
+    return source.text(dim) if dim is not None else None, source.text(keep) if keep is not None else None
 
 
-def written_out(source: Source, op: Operation, eps: str) -> str:
+def written_out(job: Job, source: Source, op: Operation, eps: str) -> str:
     """A norm or a standard deviation with an eps under the root."""
     if op.name == "std":
         text, func = source.text(op.node), op.node.func
         if isinstance(func, ast.Attribute):
             at = source.span(func)[1] - source.span(op.node)[0]
             raw = text.encode()
-            return f"({raw[: at - 3].decode()}var{raw[at:].decode()} + {eps}).sqrt()"
+            return words(job, source, op.node).method("sqrt", f"{raw[: at - 3].decode()}var{raw[at:].decode()} + {eps}")
         raise Refused("std under its bare name")
-    if op.name in {"dist", "pairwise_distance"}:
+    if op.name in {"dist", "pairwise_distance"}:  # of PyTorch only
         dim = "" if op.name == "dist" else "-1"
         difference = f"({source.text(op.operand)} - {fit(source.text(op.rest[0]), SUM + 1)})"
         return f"({difference}.square().sum({dim}) + {eps}).sqrt()"
-    return f"({fit(source.text(op.operand), ATOM)}.square().sum({norm_arguments(source, op)}) + {eps}).sqrt()"
+    speak = words(job, source, op.node)
+    dim_, keep = norm_arguments(source, op)
+    if not speak.torch and speak.framework != "keras":
+        total = speak.call("sum", speak.method("square", source.text(op.operand)), dim=dim_, keepdim=keep)
+        return speak.method("sqrt", f"{total} + {eps}")
+    if speak.framework == "keras":
+        return speak.method("sqrt", f"{speak.call('sum', speak.method('square', source.text(op.operand)), dim=dim_, keepdim=keep)} + {eps}")
+    given = ", ".join([*([f"dim={dim_}"] if dim_ else []), *([f"keepdim={keep}"] if keep else [])])
+    return f"({speak.method('square', source.text(op.operand))}.sum({given}) + {eps}).sqrt()"
 
 
 # -- guard a divisor ---------------------------------------------------------------------------------------------
@@ -219,8 +231,8 @@ def write_divisor(job: Job) -> None:
             name = source.text(divisor)
             if scope.dotted(divisor) is None:
                 name = named_before(job, source, divisor, ("divisor", "denominator"))
-            root = spelling.torch(job, source, node)
-            text = f"{root}.where({name} == 0, {root}.ones_like({name}), {name})"
+            speak = words(job, source, node)
+            text = speak.call("where", f"{name} == 0", speak.call("ones_like", name) if speak.torch else "1.0", name)
         else:
             eps = job.literal("eps")
             if eps is None:
@@ -228,7 +240,7 @@ def write_divisor(job: Job) -> None:
             if mode == "add":
                 text = f"{fit(source.text(divisor), SUM)} + {eps}"
             elif mode == "clamp":
-                text = f"{fit(source.text(divisor), ATOM)}.clamp(min={eps})"
+                text = words(job, source, node).clamp(source.text(divisor), eps, None)
             else:
                 raise Refused("an unknown mode")
         job.replace(source, divisor, fit(text, LOOSE))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from numdebug.fixes import moving, scope, spelling
+from numdebug.fixes import moving, scope
 from numdebug.fixes.arguments import find_guarded
 from numdebug.fixes.job import Job, form
 from numdebug.fixes.operations import Operation, is_op, operation
@@ -12,6 +12,7 @@ from numdebug.fixes.softmaxes import constructor_of, in_place, softmax
 from numdebug.fixes.source import Refused, Source
 from numdebug.fixes.tracing import named_before
 from numdebug.fixes.wording import ATOM, LOOSE, fit, number
+from numdebug.fixes.words import words
 
 
 @form("safe_where")
@@ -34,11 +35,10 @@ def write_safe_where(job: Job) -> None:
         if op is not None and in_place(op) or isinstance(node, ast.AugAssign):
             raise Refused("in place")
         text = _said_at(source, condition, call, node)
-        root = spelling.torch(job, source, node)
         safe = number(job.get("safe", 1.0))
-        inner = fit(source.text(argument), LOOSE)
-        pair = f"{inner}, {safe}" if branch == "a" else f"{safe}, {inner}"
-        job.replace(source, argument, f"{root}.where({text}, {pair})")
+        inner = source.text(argument)
+        pair = (inner, safe) if branch == "a" else (safe, inner)
+        job.replace(source, argument, words(job, source, node).call("where", text, *pair))
 
 
 def _condition(source: Source, call: ast.Call) -> tuple[ast.expr, str | None]:
@@ -108,17 +108,18 @@ def write_masked_fill(job: Job) -> None:
         if side not in ("left", "right"):
             raise Refused("which side is the mask")
         mask, x = (sides[0], sides[1]) if side == "left" else (sides[1], sides[0])
-        root = spelling.torch(job, source, node)
+        speak = words(job, source, node)
         text = source.text(mask)
         plain = isinstance(mask, ast.Compare) or is_op(source, mask, "bool", "isfinite", "logical_not") is not None
+        plain = plain or isinstance(mask, ast.UnaryOp) and isinstance(mask.op, ast.Invert)
         cast = is_op(source, mask, "float", "double", "half", "to", "type_as")
         if cast is not None and isinstance(cast.operand, ast.Compare):
             condition = source.text(cast.operand)
         elif isinstance(mask, ast.BinOp) and isinstance(mask.op, ast.Sub) and isinstance(mask.left, ast.Constant) and mask.left.value == 1:
             condition = f"{fit(source.text(mask.right), ATOM)} == 0"
         else:
-            condition = text if plain else f"{fit(text, ATOM)}.bool()"
-        job.replace(source, node, f"{root}.where({fit(condition, LOOSE)}, {fit(source.text(x), LOOSE)}, 0.0)")
+            condition = text if plain else speak.nonzero(text)
+        job.replace(source, node, speak.call("where", condition, source.text(x), "0.0"))
 
 
 def _product(source: Source, node: ast.AST) -> tuple[ast.expr, ast.expr] | None:
@@ -142,13 +143,19 @@ def write_masked_rows(job: Job) -> None:
         if found is None:
             raise Refused("not a softmax")
         argument, dim = found
-        text = source.text(dim) if dim is not None else str(job.get("dim")) if isinstance(job.get("dim"), int) else None
+        recorded = str(job.get("dim")) if isinstance(job.get("dim"), int) else None
+        text = recorded if dim is None else source.text(dim) if hasattr(dim, "lineno") else ast.unparse(dim)
         if text is None:
             raise Refused("a softmax without a dim")
         name = source.text(argument)
         if scope.dotted(argument) is None:
             name = named_before(job, source, argument, ("scores", "logits"))
-        job.replace(source, argument, f"{name}.masked_fill({name}.isneginf().all(dim={text}, keepdim=True), 0.0)")
+        speak = words(job, source, node)
+        if speak.torch:
+            job.replace(source, argument, f"{name}.masked_fill({name}.isneginf().all(dim={text}, keepdim=True), 0.0)")
+            continue
+        empty = speak.method("all", speak.call("isneginf", name), text, True)
+        job.replace(source, argument, speak.call("where", empty, "0.0", name))
 
 
 def _soft(source: Source, node: ast.AST) -> tuple[ast.expr, ast.expr | None] | None:

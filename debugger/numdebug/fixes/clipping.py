@@ -1,4 +1,4 @@
-"""Clipping in its place, and memory that begins as zeros."""
+"""Clipping in its place, clipping where there is none, and memory that begins as zeros."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 
 from numdebug.fixes import scope, spelling
 from numdebug.fixes.job import Job, form
+from numdebug.fixes.settings import is_optimizer, set_keyword
 from numdebug.fixes.source import Refused
 
 
@@ -39,6 +40,8 @@ def write_clip_by_norm(job: Job) -> None:
     """clip_grad_norm_ in place of clip_grad_value_."""
     limit = job.literal("limit")
     for role in job.each():
+        if limit is not None and _by_norm(job, role, limit):
+            continue
         source, call = job.find(role, ast.Call, lambda n: (scope.dotted(n.func) or "").rpartition(".")[2] == "clip_grad_value_")
         if len(call.args) != 2 or call.keywords or limit is None:
             raise Refused("other arguments than parameters and limit")
@@ -47,6 +50,51 @@ def write_clip_by_norm(job: Job) -> None:
         else:
             name = f"{spelling.torch(job, source, call)}.nn.utils.clip_grad_norm_"
         job.replace(source, call, f"{name}({source.text(call.args[0])}, {limit})")
+
+
+def _by_norm(job: Job, role: str, limit: str) -> bool:
+    """optax.clip and Keras's clipvalue, where the span or the file has one."""
+    site = job.repair.sites[role]
+    source = job.source(site)
+    if spelling.framework(source).framework == "torch":
+        return False
+    calls = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call)]
+    clips = [c for c in calls if spelling.means(source, c.func) == "optax.clip" and len(c.args) == 1 and isinstance(c.func, ast.Attribute)]
+    values = [k for c in calls if (spelling.means(source, c.func) or "").startswith("keras.optimizers.") for k in c.keywords]
+    values = [k for k in values if k.arg == "clipvalue"]
+    if len(clips) + len(values) != 1:
+        raise Refused("which clipping is meant")
+    for call in clips:
+        job.replace(source, call, f"{source.text(call.func)}_by_global_norm({limit})")
+    for keyword in values:
+        start, end = source.span(keyword)
+        job.put(source, start, end, f"clipnorm={limit}")
+    return True
+
+
+@form("clip_gradients")
+def write_clip_gradients(job: Job) -> None:
+    """The optimizer clips by norm: a link before it in optax, an argument in Keras."""
+    limit = job.literal("limit") or "1.0"
+    source = job.source(job.repair.sites["target"])
+    calls = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call)]
+    made = [c for c in calls if is_optimizer(source, c)]
+    if len(made) != 1:
+        raise Refused("which optimizer is meant")
+    home = (spelling.means(source, made[0].func) or "").split(".")[0]
+    if home == "keras":
+        set_keyword(job, source, made[0], "clipnorm", limit)
+    elif home == "optax":
+        optax = spelling.reached(job, source, "optax", made[0])
+        link = f"{optax}.clip_by_global_norm({limit})"
+        chain = source.parent(made[0])
+        if isinstance(chain, ast.Call) and spelling.means(source, chain.func) == "optax.chain":
+            start, _ = source.span(made[0])
+            job.put(source, start, start, f"{link}, ")
+        else:
+            job.replace(source, made[0], f"{optax}.chain({link}, {source.text(made[0])})")
+    else:
+        raise Refused("clipping has a line of its own here")
 
 
 @form("zeros")

@@ -11,6 +11,7 @@ from numdebug.fixes.settings import set_keyword
 from numdebug.fixes.source import Refused, Source
 from numdebug.fixes.tracing import named_before
 from numdebug.fixes.wording import SUM, fit
+from numdebug.fixes.words import words
 
 
 @form("drop_rows")
@@ -39,9 +40,10 @@ def _drop_after(job: Job, source: Source, statement: ast.stmt, dims: object) -> 
     if not isinstance(statement.value, ast.Call | ast.BinOp | ast.Subscript) or not _array(statement.value):
         raise Refused("not an array")
     _alone(source, statement, name)
-    array = _library(source, statement.value) or job.get("array", "torch")
-    if array == "numpy":
-        np = spelling.module(job, source, "numpy", statement, "np")
+    library = _library(source, statement.value)
+    array = library or spelling.framework(source).framework
+    if array in ("numpy", "jax"):
+        np = spelling.reached(job, source, "jax.numpy" if array == "jax" else "numpy", statement)
         finite = f"{np}.isfinite({name})"
         tail = {1: "", 2: ".all(axis=1)"}.get(dims, f".reshape(len({name}), -1).all(axis=1)")  # type: ignore[call-overload]
     elif array == "torch":
@@ -113,7 +115,7 @@ def _library(source: Source, value: ast.expr) -> str | None:
                 node = inner
             case ast.Call(func=func):
                 root = (spelling.means(source, func) or "").split(".")[0]
-                if root in {"numpy", "torch"}:
+                if root in {"numpy", "torch", "jax"}:
                     return root
                 last = func.attr if isinstance(func, ast.Attribute) else ""
                 if last in {"numpy", "to_numpy"}:
@@ -160,9 +162,10 @@ def write_break_ties(job: Job) -> None:
         m = source.text(op.operand)
         if scope.dotted(op.operand) is None:
             m = named_before(job, source, op.operand, ("matrix", "symmetric"))
-        root = spelling.torch(job, source, call)
-        ramp = f"{root}.linspace(0.0, {eps}, {m}.shape[-1], dtype={m}.dtype, device={m}.device)"
-        job.replace(source, op.operand, f"{m} + {root}.diag({ramp})")
+        speak = words(job, source, call)
+        device = f", device={m}.device" if speak.torch else ""
+        ramp = f"{speak.name('linspace')}(0.0, {eps}, {m}.shape[-1], dtype={m}.dtype{device})"
+        job.replace(source, op.operand, f"{m} + {speak.name('diag')}({ramp})")
 
 
 @form("correction0")
@@ -176,7 +179,10 @@ def write_correction(job: Job) -> None:
         flags = op is None or any(isinstance(a, ast.Constant) and isinstance(a.value, bool) for a in op.rest)
         if op is None or flags or len(op.rest) > 1:
             raise Refused("positional flags")
-        old = next((k for k in call.keywords if k.arg in ("unbiased", "correction")), None)
+        old = next((k for k in call.keywords if k.arg in ("unbiased", "correction", "ddof")), None)
+        none = "correction=0" if op.words.framework == "torch" else "ddof=0"
+        if op.words.framework != "torch" and old is None:
+            raise Refused("it divides by n already")
         if op.name == "std" and eps is not None:
             if not isinstance(call.func, ast.Attribute):
                 raise Refused("std under its bare name")
@@ -184,17 +190,17 @@ def write_correction(job: Job) -> None:
             begin = source.span(call)[0]
             if old is not None:
                 a, b = source.span(old)
-                text = text[: a - begin] + b"correction=0" + text[b - begin :]
+                text = text[: a - begin] + none.encode() + text[b - begin :]
             else:
                 close = text.rstrip(b")").rstrip() if not (call.args or call.keywords) else text[:-1].rstrip().rstrip(b",")
                 lead = b", " if call.args or call.keywords else b""
                 text = (text[:-1] if not lead else close) + lead + b"correction=0)"
             at = source.span(call.func)[1] - begin
             said = text[: at - 3].decode() + "var" + text[at:].decode()
-            job.replace(source, call, f"({fit(said, SUM)} + {eps}).sqrt()")
+            job.replace(source, call, words(job, source, call).method("sqrt", f"{fit(said, SUM)} + {eps}"))
             continue
         if old is not None:
             a, b = source.span(old)
-            job.put(source, a, b, "correction=0")
+            job.put(source, a, b, none)
         else:
             set_keyword(job, source, call, "correction", "0")

@@ -13,7 +13,8 @@ from numdebug.fixes.operations import Operation, constant, is_op, operation
 from numdebug.fixes.softmaxes import Softmax, builtin_sum, by_hand, quotient, said, softmax
 from numdebug.fixes.source import Refused, Source
 from numdebug.fixes.tracing import Trace, hoisted, inlinable, named_before, rebuilt, trace
-from numdebug.fixes.wording import ATOM, LOOSE, SUM, fit, number
+from numdebug.fixes.wording import SUM, fit, number
+from numdebug.fixes.words import words
 
 _MASKS = ("mask", "keep", "valid", "weight", "hot", "not_self", "eye")
 
@@ -40,6 +41,8 @@ def _as_softmax(job: Job, source: Source, found: Softmax) -> bool:
     node = found.node
     statement = source.statement(node)
     if found.dim is None and job.get("dim") is None and any(isinstance(n, ast.Call) for n in ast.walk(found.logits)):
+        return False
+    if found.library is None and words(job, source, node).framework == "numpy" and not spelling.imported(source, "scipy"):
         return False
     if all(moving.movable(source, p, source.statement(p), statement) for p in found.pieces if hasattr(p, "lineno")):
         text = said(job, source, found, "softmax", node)
@@ -95,7 +98,7 @@ def _shift(job: Job, role: str, node: ast.AST | None) -> None:
     if isinstance(x, ast.BinOp) and is_op(source, x.right, "max", "amax") is not None:
         raise Refused("the maximum is subtracted already")
     name = source.text(x) if simple(x) else named_before(job, source, x, ("logits", "scores"))
-    job.replace(source, x, f"{name} - {name}.amax(dim={text}, keepdim=True)")
+    job.replace(source, x, f"{name} - {words(job, source, call).method('max', name, text, True)}")
 
 
 def simple(node: ast.expr) -> bool:
@@ -162,7 +165,7 @@ def _exp(source: Source, node: ast.expr) -> Trace | None:
 def _logaddexp(job: Job, source: Source, log: Operation, way: Trace, terms: list[ast.expr]) -> None:
     hops = list(way.hops)
     text = ""
-    root = spelling.torch(job, source, log.node)
+    speak = words(job, source, log.node)
     real = [t for t in terms if (constant(source, t) or 1.0) > 1e-3]
     if any(constant(source, t) is not None for t in real):
         raise Refused("a constant among the exponentials")
@@ -173,7 +176,7 @@ def _logaddexp(job: Job, source: Source, log: Operation, way: Trace, terms: list
             raise Refused("a term cannot be said at the log")
         hops += inner.hops
         argument = source.text(op.operand)
-        text = f"{root}.logaddexp({text}, {fit(argument, LOOSE)})" if text else argument
+        text = speak.call("logaddexp", text, argument) if text else argument
     job.replace(source, log.node, rebuilt(source, way, text))
     job.drop_unused(source, hops)
 
@@ -205,7 +208,7 @@ def _logsumexp(job: Job, source: Source, log: Operation, way: Trace) -> None:
         raise Refused("no exponential")
     hops += inner.hops
     dim = None if by_name or total is None else total.dim
-    keep = None if by_name or total is None else total.argument(1, "keepdim", "keepdims")
+    keep = None if by_name or total is None else total.keep
     pieces = [p for p in (weight, dim, keep) if p is not None]
     if not inlinable(source, way, pieces, log.node):
         raise Refused("the sum cannot be said at the log")
@@ -217,20 +220,22 @@ def _logsumexp(job: Job, source: Source, log: Operation, way: Trace) -> None:
         text = source.text(x)
     else:
         text = hoisted(job, source, x, ("logits", "scores"))
-    root = spelling.torch(job, source, log.node)
-    argument = text if weight is None else f"{fit(text, SUM)} + {root}.log({source.text(weight)})"
-    tail = f", keepdim={source.text(keep)}" if keep is not None else ""
+    speak = words(job, source, log.node)
+    argument = text if weight is None else f"{fit(text, SUM)} + {speak.call('log', source.text(weight))}"
+    kept = source.text(keep) if keep is not None else None
     if by_name:
-        said_ = f"{root}.logsumexp({fit(argument, LOOSE)}, dim=0)"
+        said_ = speak.call("logsumexp", argument, dim="0")
     elif dim is not None:
-        said_ = f"{root}.logsumexp({fit(argument, LOOSE)}, dim={source.text(dim)}{tail})"
+        said_ = speak.call("logsumexp", argument, dim=source.text(dim), keepdim=kept)
+    elif keep is not None:
+        raise Refused("a sum over everything that keeps its dims")
     else:
-        said_ = f"{root}.logsumexp({fit(argument, ATOM)}.flatten(), dim=0)"
+        said_ = speak.all_over("logsumexp", argument)
     if mean:
         root_math = spelling.module(job, source, "math", log.node)
         if dim is not None and not isinstance(dim, ast.Constant | ast.UnaryOp | ast.Name):
             raise Refused("a mean over several dims")
-        count = f"{text}.numel()" if dim is None else f"{text}.shape[{source.text(dim)}]"
+        count = speak.count(text) if dim is None else f"{text}.shape[{source.text(dim)}]"
         said_ = f"{said_} - {root_math}.log({count})"
     job.replace(source, log.node, rebuilt(source, way, said_))
     job.drop_unused(source, hops)
@@ -242,12 +247,12 @@ def _mixture(job: Job, source: Source, log: Operation, way: Trace, product: ast.
     if total is None or total.name != "sum" or not any(is_op(source, n, "exp") for n in ast.walk(product)):
         raise Refused("the sum is not of exponentials alone")
     terms = _log_terms(job, source, product, log.node, hops)
-    dim, keep = total.dim, total.argument(1, "keepdim", "keepdims")
+    dim, keep = total.dim, total.keep
     if not inlinable(source, way, [p for p in (dim, keep) if p is not None], log.node) or dim is None:
         raise Refused("the sum cannot be said at the log")
-    root = spelling.torch(job, source, log.node)
-    tail = f", keepdim={source.text(keep)}" if keep is not None else ""
-    job.replace(source, log.node, rebuilt(source, way, f"{root}.logsumexp({terms}, dim={source.text(dim)}{tail})"))
+    kept = source.text(keep) if keep is not None else None
+    said_ = words(job, source, log.node).call("logsumexp", terms, dim=source.text(dim), keepdim=kept)
+    job.replace(source, log.node, rebuilt(source, way, said_))
     job.drop_unused(source, hops)
 
 
@@ -271,9 +276,9 @@ def _log_terms(job: Job, source: Source, node: ast.expr, at: ast.AST, hops: list
         if name == "exp":
             return text
         if name == "sigmoid":
-            return f"{spelling.functional(job, source, at)}.logsigmoid({text})"
+            return words(job, source, at).call("logsigmoid", text)
         if name == "sqrt":
-            return f"0.5 * {spelling.torch(job, source, at)}.log({text})"
+            return f"0.5 * {words(job, source, at).call('log', text)}"
         inner = softmax(source, op.node)
         if inner is not None:
             return said(job, source, inner, "log_softmax", at)
@@ -312,7 +317,7 @@ def _softplus(job: Job, source: Source, log: Operation) -> None:
         text = source.text(op.operand)
     else:
         text = hoisted(job, source, op.operand, ("z", "logits", "argument"))
-    said_ = f"{spelling.functional(job, source, log.node)}.softplus({fit(text, LOOSE)})"
+    said_ = words(job, source, log.node).call("softplus", text)
     job.replace(source, log.node, rebuilt(source, way, rebuilt(source, inner, said_)))
     job.drop_unused(source, hops)
 

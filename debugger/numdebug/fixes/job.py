@@ -43,6 +43,12 @@ class Job:
         self.removed: set[ast.stmt] = set()
         self.kept: set[ast.stmt] = set()  # rewritten, so not to be removed
 
+    def beside(self, repair: Repair) -> Job:
+        """The job of another repair that goes into the same diff."""
+        other = Job(repair, self.folder)
+        other.sources, other.edits, other.removed, other.kept = self.sources, self.edits, self.removed, self.kept
+        return other
+
     # -- what the repair says ------------------------------------------------------------------------------------
 
     def targets(self) -> list[str]:

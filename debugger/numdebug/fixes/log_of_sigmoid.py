@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from numdebug.fixes import scope, spelling
+from numdebug.fixes import scope
 from numdebug.fixes.flow import Flow
 from numdebug.fixes.job import Job, form
 from numdebug.fixes.log_of_softmax import change_layer, guards_of, logs, named, only_read_in, outside, readers, returned, unguard
@@ -14,6 +14,7 @@ from numdebug.fixes.softmaxes import constructor_of, node_is_module_call, quotie
 from numdebug.fixes.source import Refused, Source
 from numdebug.fixes.tracing import SMALL, Trace, guard, inlinable, rebuilt, trace
 from numdebug.fixes.wording import LOOSE, UNARY, fit
+from numdebug.fixes.words import words
 
 
 @dataclass(frozen=True)
@@ -165,13 +166,8 @@ def write(job: Job) -> None:
 
 
 def _call(job: Job, source: Source, at: ast.AST, logits: str, negative: bool) -> str:
-    root = spelling.functional(job, source, at)
-    if not negative:
-        return f"{root}.logsigmoid({fit(logits, LOOSE)})"
-    node = ast.parse(f"({logits})", mode="eval").body
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and logits.startswith("-"):
-        return f"{root}.logsigmoid({fit(logits[1:].lstrip(), LOOSE)})"
-    return f"{root}.logsigmoid(-{fit(logits, UNARY)})"
+    speak = words(job, source, at)
+    return speak.call("logsigmoid", speak.minus(logits) if negative else logits)
 
 
 def _logits(

@@ -13,6 +13,7 @@ from numdebug.fixes.softmaxes import Softmax, said, softmax
 from numdebug.fixes.source import Refused, Source
 from numdebug.fixes.tracing import Trace, fresh_name, hoisted, inlinable, rebuilt, trace
 from numdebug.fixes.wording import fit
+from numdebug.fixes.words import words
 
 
 def logs(job: Job, *names: str) -> list[tuple[str, Source, Operation]]:
@@ -153,8 +154,8 @@ def _through_helper(job: Job, source: Source, role: str, log: Operation, way: Tr
         return False
     if not inlinable(source, way, list(call.args), log.node):
         return False
-    dim = source.text(inner.dim) if hasattr(inner.dim, "lineno") else "0"
-    text = f"{spelling.torch(job, source, log.node)}.log_softmax({source.text(call.args[position])}, dim={dim})"
+    dim = source.text(inner.dim) if hasattr(inner.dim, "lineno") else ast.unparse(inner.dim)
+    text = words(job, source, log.node).call("log_softmax", source.text(call.args[position]), dim=dim)
     if any(moving.has_effects(a) for i, a in enumerate(call.args) if i != position):
         return False
     if way.hops and (moving.has_effects(call.args[position]) or any(not only_read_in(source, d, [log.node]) for d in way.hops)):

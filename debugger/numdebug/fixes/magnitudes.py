@@ -5,14 +5,15 @@ from __future__ import annotations
 import ast
 import math
 
-from numdebug.fixes import moving, scope, spelling
+from numdebug.fixes import moving, scope
 from numdebug.fixes.arguments import euclidean
 from numdebug.fixes.job import Job, form
 from numdebug.fixes.operations import constant, is_op, operation
 from numdebug.fixes.softmaxes import in_place
 from numdebug.fixes.source import Refused, Source
 from numdebug.fixes.tracing import Trace, fresh_name, inlinable, named_before, trace
-from numdebug.fixes.wording import LOOSE, PRODUCT, fit, number
+from numdebug.fixes.wording import PRODUCT, fit, number
+from numdebug.fixes.words import words
 
 
 def under_root(source: Source, node: ast.AST) -> ast.expr | None:
@@ -103,20 +104,21 @@ def _squares(source: Source, node: ast.expr) -> list[ast.expr] | None:
 def _hypot(job: Job, source: Source, node: ast.expr, way: Trace, parts: list[ast.expr]) -> None:
     if not inlinable(source, way, parts, node):
         raise Refused("the sides mean something else at the root")
-    root = spelling.torch(job, source, node)
+    speak = words(job, source, node)
     variable = [p for p in parts if constant(source, p) is None]
     if not variable:
         raise Refused("only constants")
-    text = fit(source.text(variable[0]), LOOSE)
+    text = source.text(variable[0])
     for part in variable[1:]:
-        text = f"{root}.hypot({text}, {fit(source.text(part), LOOSE)})"
+        text = speak.call("hypot", text, source.text(part))
     for part in parts:
         value = constant(source, part)
         if value is not None:
             like = variable[0]
             if moving.has_effects(like):
                 raise Refused("an expression that would run twice")
-            text = f"{root}.hypot({text}, {root}.full_like({fit(source.text(like), LOOSE)}, {number(math.sqrt(value))}))"
+            side = number(math.sqrt(value))
+            text = speak.call("hypot", text, speak.call("full_like", source.text(like), side) if speak.torch else side)
     job.replace(source, node, text)
     job.drop_unused(source, way.hops)
 
@@ -134,7 +136,7 @@ def _scaled(job: Job, source: Source, node: ast.expr, way: Trace) -> None:
     v = squared(source, inner.end) if not inner.stopped and not inner.layers else None
     if v is None:
         raise Refused("not a sum of squares")
-    dim, keep = total.dim, total.argument(1, "keepdim", "keepdims")
+    dim, keep = total.dim, total.keep
     pieces = [p for p in (v, dim, keep) if p is not None]
     if not inlinable(source, way, pieces, node) or not inlinable(source, inner, [], node):
         raise Refused("the vector means something else at the root")
@@ -144,9 +146,9 @@ def _scaled(job: Job, source: Source, node: ast.expr, way: Trace) -> None:
 
 def _norm(job: Job, source: Source, node: ast.expr) -> None:
     op = operation(source, node)
-    if op is None or any(k.arg not in {"p", "ord", "dim", "keepdim", "input"} for k in op.node.keywords):
+    if op is None or any(k.arg not in {"p", "ord", "dim", "keepdim", "axis", "keepdims", "input", "x"} for k in op.node.keywords):
         raise Refused("not a plain norm")
-    _say_scaled(job, source, node, op.operand, op.argument(1, "dim"), op.argument(2, "keepdim"), "sum")
+    _say_scaled(job, source, node, op.operand, op.argument(1, "dim", "axis"), op.keep, "sum")
 
 
 def _say_scaled(job: Job, source: Source, node: ast.expr, v: ast.expr, dim: ast.expr | None, keep: ast.expr | None, name: str) -> None:
@@ -162,18 +164,21 @@ def _say_scaled(job: Job, source: Source, node: ast.expr, v: ast.expr, dim: ast.
         raise Refused("keepdim is computed")
     plain = scope.dotted(v) is not None
     text = source.text(v) if plain else named_before(job, source, v, ("vector", "values"))
-    root = spelling.torch(job, source, node)
+    speak = words(job, source, node)
     scale = fresh_name(source, ("scale", "largest"))
-    tiny = f"{root}.finfo({text}.dtype).tiny"
+    tiny = speak.finfo(text, "tiny") or "1e-30"
+    size = speak.method("abs", speak.detached(text))
     if dim is None:
-        job.before(source, statement, f"{scale} = {text}.detach().abs().max().clamp(min={tiny})")
-        job.replace(source, node, f"({text} / {scale}).square().{name}().sqrt() * {scale}")
+        job.before(source, statement, f"{scale} = {speak.clamp(speak.method('max', size), tiny, None)}")
+        root = speak.method("sqrt", speak.method(name, speak.method("square", f"{text} / {scale}")))
+        job.replace(source, node, f"{root} * {scale}")
         return
     if not isinstance(dim, ast.Constant | ast.UnaryOp):
         raise Refused("several dims")
     over = source.text(dim)
     kept = keep is not None and isinstance(keep, ast.Constant) and bool(keep.value)
-    job.before(source, statement, f"{scale} = {text}.detach().abs().amax(dim={over}, keepdim=True).clamp(min={tiny})")
-    tail = ", keepdim=True" if kept else ""
-    back = scale if kept else f"{scale}.squeeze({over})"
-    job.replace(source, node, f"({text} / {scale}).square().{name}(dim={over}{tail}).sqrt() * {fit(back, PRODUCT)}")
+    job.before(source, statement, f"{scale} = {speak.clamp(speak.method('max', size, over, True), tiny, None)}")
+    squeezed = f"{scale}.squeeze({over})" if speak.framework != "keras" else speak.call("squeeze", scale, over)
+    back = scale if kept else squeezed
+    root = speak.method("sqrt", speak.method(name, speak.method("square", f"{text} / {scale}"), over, kept))
+    job.replace(source, node, f"{root} * {fit(back, PRODUCT)}")

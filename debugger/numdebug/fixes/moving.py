@@ -46,15 +46,17 @@ def _pure(call: ast.Call) -> bool:
         last = call.func.attr
     if any(k.arg == "out" for k in call.keywords) or last.endswith("_") or "rand" in last or "dropout" in last:
         return False
-    if root.split(".")[0] in {"torch", "F", "math", "np"} or root in {"nn.functional"}:
+    if root.split(".")[0] in _ARRAYS or root in {"nn.functional", "nn"}:
         return last[:1].islower() and last not in {"bernoulli", "multinomial", "normal", "seed"}
     if isinstance(call.func, ast.Attribute):
         return last in PURE_METHODS
     return path in {"len", "int", "float", "abs", "max", "min", "sum", "range", "tuple", "list"}
 
 
+_ARRAYS = {"torch", "F", "math", "np", "numpy", "jnp", "jax", "jnn", "lax", "jsp", "scipy", "special", "keras", "ops", "nnx"}
+
 PURE_METHODS = frozenset(
-    """abs amax amin argmax argmin bool clamp clamp_max clamp_min clip clone contiguous cos cpu cumprod cumsum cuda detach diff
+    """abs astype ravel amax amin argmax argmin bool clamp clamp_max clamp_min clip clone contiguous cos cpu cumprod cumsum cuda detach diff
     div double exp expand expand_as expm1 flatten float gather ge gt half index_select int le log log10 log1p log2 log_softmax
     logsumexp long lt masked_fill matmul max mean min mm mul narrow neg norm permute pow prod reciprocal relu repeat reshape
     rsqrt select sigmoid sin size softmax sqrt square squeeze std sub sum swapaxes t take_along_dim tanh to topk transpose tril

@@ -1,4 +1,4 @@
-"""Reading an expression as an operation on an array: `torch.log(p)`, `p.log()` and `F.softmax(x, dim=1)` look the same."""
+"""Reading an expression as an operation on an array: `torch.log(p)`, `jnp.log(p)`, `p.log()` and `F.softmax(x, dim=1)` look the same."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import ast
 from dataclasses import dataclass
 
 from numdebug.fixes import scope, spelling
-from numdebug.fixes.source import Source
-
-_PREFIXES = ("torch.nn.functional.", "torch.special.", "torch.linalg.", "torch.Tensor.", "torch.")
-_NAMES = {"clip": "clamp", "arccos": "acos", "arcsin": "asin", "arctanh": "atanh", "negative": "neg", "true_divide": "div", "divide": "div"}
+from numdebug.fixes.source import Refused, Source
+from numdebug.fixes.vocabulary import TORCH, Vocabulary, speaking
 
 
 @dataclass(frozen=True)
@@ -21,6 +19,7 @@ class Operation:
     operand: ast.expr
     rest: tuple[ast.expr, ...]
     method: bool
+    words: Vocabulary = TORCH
 
     def argument(self, position: int, *names: str) -> ast.expr | None:
         """An argument after the operand, by position or by one of its names."""
@@ -32,7 +31,15 @@ class Operation:
     @property
     def dim(self) -> ast.expr | None:
         """The dim of a reduction or of a softmax."""
-        return self.argument(0, "dim", "axis")
+        found = self.argument(0, "dim", "axis")
+        if found is None and self.name in self.words.last_axis:
+            return ast.UnaryOp(ast.USub(), ast.Constant(1))
+        return found
+
+    @property
+    def keep(self) -> ast.expr | None:
+        """The keepdim of a reduction."""
+        return self.argument(self.words.keep_at.get(self.name, -1), "keepdim", "keepdims")
 
     def keyword(self, name: str) -> ast.expr | None:
         """A keyword's value."""
@@ -47,13 +54,11 @@ def operation(source: Source, node: ast.AST | None) -> Operation | None:
         return None
     full = spelling.means(source, node.func)
     if full is not None:
-        for prefix in _PREFIXES:
+        words = speaking(full)
+        for prefix in words.reads if words is not None else ():
             name = full.removeprefix(prefix)
-            if name != full and "." not in name and name[:1].islower():
-                operand = next((k.value for k in node.keywords if k.arg in ("input", "self")), None)
-                rest = tuple(node.args) if operand is not None else tuple(node.args[1:])
-                operand = operand if operand is not None else node.args[0] if node.args else None
-                return None if operand is None else Operation(node, _NAMES.get(name, name), operand, rest, False)
+            if words is not None and name != full and "." not in name and name[:1].islower():
+                return _function(node, full, name, words)
         root = full.split(".")[0]
         if root in {i.what.split(".")[0] for i in spelling.imports(source)} and scope.dotted(node.func) != full:
             return None
@@ -61,8 +66,27 @@ def operation(source: Source, node: ast.AST | None) -> Operation | None:
             return None
     if isinstance(node.func, ast.Attribute):
         name = node.func.attr.removesuffix("_") if not node.func.attr.startswith("_") else node.func.attr
-        return Operation(node, _NAMES.get(name, name), node.func.value, tuple(node.args), True)
+        words = _words_of(source)
+        return Operation(node, words.renamed.get(name, name), node.func.value, tuple(node.args), True, words)
     return None
+
+
+def _function(node: ast.Call, full: str, name: str, words: Vocabulary) -> Operation | None:
+    operand = next((k.value for k in node.keywords if k.arg in words.operand), None)
+    rest = tuple(node.args) if operand is not None else tuple(node.args[1:])
+    operand = operand if operand is not None else node.args[0] if node.args else None
+    if operand is None or full == "jax.lax.clamp":  # whose first argument is a bound
+        return None
+    if full in ("jax.lax.max", "jax.lax.min"):  # of two arrays
+        name = f"{name}imum"
+    return Operation(node, words.renamed.get(name, name), operand, rest, False, words)
+
+
+def _words_of(source: Source) -> Vocabulary:
+    try:
+        return spelling.framework(source)
+    except Refused:
+        return TORCH
 
 
 def is_op(source: Source, node: ast.AST | None, *names: str) -> Operation | None:

@@ -11,6 +11,7 @@ from numdebug.fixes.operations import constant, is_op, operation
 from numdebug.fixes.softmaxes import in_place
 from numdebug.fixes.source import Refused, Source
 from numdebug.fixes.wording import ATOM, PRODUCT, UNARY, fit
+from numdebug.fixes.words import Words, words
 
 _TWO = set("matmul mm bmm mul add sub div mv dot linear addmm baddbmm einsum multiply outer".split())
 _ONE = set("sum mean square exp pow norm vector_norm cumsum cumprod prod var std expm1 softplus logsumexp".split())
@@ -58,24 +59,31 @@ def write_float32(job: Job) -> None:
             if end is node and not _sums(source, node):
                 raise Refused("the result would overflow again when cast back")
             first = next((f for f in found if scope.dotted(f) is not None), None)
-            dtype = f".to({source.text(first)}.dtype)" if first is not None else ".half()"
+            speak = words(job, source, node)
+            like = source.text(first) if first is not None else None
             if source.inside(node, end):
-                job.replace(source, end, f"{fit(_widened(source, end, found), ATOM)}{dtype}")
+                job.replace(source, end, _back(speak, _widened(job, source, end, found), like))
                 continue
             if first is not None and not moving.movable(source, first, source.statement(first), source.statement(end)):
                 raise Refused("the dtype is not at hand where the result is in range again")
-            job.replace(source, end, f"{fit(source.text(end), ATOM)}{dtype}")
+            job.replace(source, end, _back(speak, source.text(end), like))
         for operand in found:
-            job.replace(source, operand, f"{fit(source.text(operand), ATOM)}.float()")
+            job.replace(source, operand, words(job, source, node).cast(source.text(operand), "float32"))
 
 
-def _widened(source: Source, outer: ast.expr, found: list[ast.expr]) -> str:
+def _back(speak: Words, text: str, like: str | None) -> str:
+    if like is not None:
+        return speak.cast_like(text, like)
+    return f"{fit(text, ATOM)}.half()" if speak.torch else speak.cast(text, "float16")
+
+
+def _widened(job: Job, source: Source, outer: ast.expr, found: list[ast.expr]) -> str:
     """The text of an expression with some of its parts cast to float32."""
     start = source.span(outer)[0]
     text = source.text(outer).encode()
     for operand in sorted(found, key=source.span, reverse=True):
         a, b = source.span(operand)
-        text = text[: a - start] + f"{fit(source.text(operand), ATOM)}.float()".encode() + text[b - start :]
+        text = text[: a - start] + words(job, source, outer).cast(source.text(operand), "float32").encode() + text[b - start :]
     return text.decode()
 
 
@@ -237,36 +245,44 @@ def write_widen(job: Job) -> None:
     for role in job.each():
         source = job.source(job.repair.sites[role])
         dtype = str(job.get("dtype", "int64"))
-        if dtype not in {"int32", "int64", "float32", "float64"}:
+        dtype = _wide_enough(job, source, dtype)
+        if dtype not in {"int16", "int32", "int64", "float32", "float64"}:
             raise Refused("an unknown dtype")
         narrow = job.maybe(role, ast.Call)
         value = _to_uint8(source, narrow) if narrow is not None else None
         if value is not None:
-            word = "clip" if _numpy_only(source) else "clamp"
-            job.replace(source, value, f"{fit(source.text(value), ATOM)}.{word}(0, 255)")
+            speak = words(job, source, narrow) if narrow is not None else None
+            method = "clamp" if speak is None or speak.torch else "clip"
+            job.replace(source, value, f"{fit(source.text(value), ATOM)}.{method}(0, 255)")
             continue
         changed = job.maybe(role, ast.AugAssign)
         if changed is not None and isinstance(changed.target, ast.Name) and isinstance(changed.op, _ARITHMETIC):
             sign = _SIGNS[type(changed.op)]
             start, end = source.span(changed)
             name = changed.target.id
-            wide = _cast(job, source, changed, name, dtype)
+            wide = words(job, source, changed.value).cast(name, dtype)
             job.put(source, start, end, f"{name} = {wide} {sign} {fit(source.text(changed.value), UNARY)}")
             continue
         source, node = job.find(role, (ast.BinOp, ast.Call), lambda n, s=source: bool(operands(s, n)))  # type: ignore[misc]
         for operand in operands(source, node):
-            job.replace(source, operand, _cast(job, source, node, fit(source.text(operand), ATOM), dtype))
+            job.replace(source, operand, _wider(words(job, source, node), source.text(operand), dtype))
 
 
-def _numpy_only(source: Source) -> bool:
-    roots = {i.what.split(".")[0] for i in spelling.imports(source)}
-    return "numpy" in roots and "torch" not in roots
+def _wide_enough(job: Job, source: Source, dtype: str) -> str:
+    """Where int64 is not at hand, or much more than the narrow type at hand asks for: the next type that holds the results."""
+    framework = spelling.framework(source).framework
+    narrow = str(job.get("narrow") or "")
+    if framework == "torch":
+        return dtype
+    if narrow in ("int8", "uint8"):
+        return "int16" if job.get("op") in ("sub", "add", "rsub", "neg", "abs") else "int32"
+    if narrow in ("int16", "uint16"):
+        return "int32"
+    return "float32" if framework != "numpy" else dtype
 
 
-def _cast(job: Job, source: Source, at: ast.AST, text: str, dtype: str) -> str:
-    if _numpy_only(source):
-        return f"{text}.astype({spelling.module(job, source, 'numpy', at, 'np')}.{dtype})"
-    return f"{text}.to({spelling.torch(job, source, at)}.{dtype})"
+def _wider(speak: Words, text: str, dtype: str) -> str:
+    return f"{fit(text, ATOM)}.to({speak.dtype(dtype)})" if speak.torch else speak.cast(text, dtype)
 
 
 def _to_uint8(source: Source, node: ast.Call) -> ast.expr | None:
@@ -275,6 +291,6 @@ def _to_uint8(source: Source, node: ast.Call) -> ast.expr | None:
     if node.func.attr == "byte" and not node.args:
         return node.func.value
     if node.func.attr in {"to", "type", "astype"} and len(node.args) == 1:
-        if spelling.means(source, node.args[0]) in {"torch.uint8", "numpy.uint8"}:
+        if spelling.means(source, node.args[0]) in {"torch.uint8", "numpy.uint8", "jax.numpy.uint8"}:
             return node.func.value
     return None

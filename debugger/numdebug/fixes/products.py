@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from numdebug.fixes import moving, scope, spelling
+from numdebug.fixes import moving, scope
 from numdebug.fixes.job import Job, form
 from numdebug.fixes.log_of_softmax import logs
 from numdebug.fixes.operations import Operation, is_op, operation
@@ -12,6 +12,7 @@ from numdebug.fixes.softmaxes import in_place
 from numdebug.fixes.source import Refused, Source
 from numdebug.fixes.tracing import guard, inlinable, rebuilt, trace
 from numdebug.fixes.wording import ATOM, LOOSE, PRODUCT, fit
+from numdebug.fixes.words import words
 
 Term = tuple[str, ast.expr, Operation | None]
 """A term of a sum: its sign, its text, and the log that it is, if it is one."""
@@ -94,7 +95,7 @@ def _log(source: Source, node: ast.expr, hops: list[scope.Definition], at: ast.A
 
 
 def _distributed(job: Job, source: Source, node: ast.expr, t: ast.expr, terms: list[Term]) -> str:
-    root = spelling.torch(job, source, node)
+    speak = words(job, source, node)
     said = source.text(t)
     if len(terms) > 1 and moving.has_effects(t):
         raise Refused("a factor that would run twice")
@@ -107,7 +108,7 @@ def _distributed(job: Job, source: Source, node: ast.expr, t: ast.expr, terms: l
             layer = guard(source, argument)
             if layer is not None and source.text(layer.inner) in (said, said.lstrip("-")):
                 argument = layer.inner
-            part = f"{root}.xlogy({fit(said, LOOSE)}, {fit(source.text(argument), LOOSE)})"
+            part = speak.call("xlogy", said, source.text(argument))
         if not text:
             text = part if sign == "+" else f"-{part}"
         else:
@@ -131,16 +132,16 @@ def write_log_space(job: Job) -> None:
         if not inlinable(source, way, [p, *rest], log.node) or moving.has_effects(p):
             raise Refused("the factors mean something else at the log")
         exp = is_op(source, p, "exp")
-        root = spelling.torch(job, source, log.node)
-        inner = source.text(exp.operand) if exp is not None else f"{root}.log({source.text(p)})"
+        speak = words(job, source, log.node)
+        inner = source.text(exp.operand) if exp is not None else speak.call("log", source.text(p))
         name = "sum" if product.name == "prod" else "cumsum"
         arguments = [source.text(a) for a in product.rest]
         arguments += [f"{k.arg}={source.text(k.value)}" for k in product.node.keywords if k.arg not in ("input", "self")]
         if product.method:
-            inner = f"{fit(source.text(p), ATOM)}.log()" if exp is None else inner
+            inner = speak.method("log", source.text(p)) if exp is None else inner
             text = f"{fit(inner, ATOM)}.{name}({', '.join(arguments)})"
         else:
-            text = f"{root}.{name}({', '.join([fit(inner, LOOSE), *arguments])})"
+            text = f"{speak.name(name)}({', '.join([fit(inner, LOOSE), *arguments])})"
         job.replace(source, log.node, rebuilt(source, way, text))
         job.drop_unused(source, way.hops)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 
-from numdebug.fixes import spelling
 from numdebug.fixes.job import Job, form
 from numdebug.fixes.operations import constant, is_op
 from numdebug.fixes.source import Refused
 from numdebug.fixes.wording import ATOM, fit
+from numdebug.fixes.words import words
 
 
 @form("log1p")
@@ -27,7 +27,7 @@ def write_log1p(job: Job) -> None:
                 text = f"-({source.text(x)})"
             case _:
                 raise Refused("the argument of the log is not written as 1 + x here")
-        job.replace(source, call, f"{spelling.torch(job, source, call)}.log1p({text})")
+        job.replace(source, call, words(job, source, call).call("log1p", text))
 
 
 @form("expm1")
@@ -40,7 +40,7 @@ def write_expm1(job: Job) -> None:
         op = is_op(source, exponential, "exp")
         if op is None or constant(source, one) != 1:
             raise Refused("the exp is not written beside the 1 here")
-        job.replace(source, node, f"{sign}{spelling.torch(job, source, node)}.expm1({source.text(op.operand)})")
+        job.replace(source, node, f"{sign}{words(job, source, exponential).call('expm1', source.text(op.operand))}")
 
 
 @form("half_angle")
@@ -51,7 +51,8 @@ def write_half_angle(job: Job) -> None:
         op = is_op(source, node.right, "cos")
         if op is None or constant(source, node.left) != 1:
             raise Refused("the cosine is not written beside the 1 here")
-        job.replace(source, node, f"2 * {spelling.torch(job, source, node)}.sin({fit(source.text(op.operand), ATOM)} / 2) ** 2")
+        half = words(job, source, node.right).call("sin", f"{fit(source.text(op.operand), ATOM)} / 2")
+        job.replace(source, node, f"2 * {half} ** 2")
 
 
 @form("exact_distances")

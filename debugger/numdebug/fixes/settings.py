@@ -15,6 +15,12 @@ _OPTIMIZERS = frozenset(
     """SGD Adam AdamW RMSprop Adagrad Adadelta Adamax NAdam RAdam ASGD LBFGS Rprop SparseAdam Adafactor Muon Lion LAMB
     FusedAdam Adam8bit AdamW8bit""".split()
 )
+_OPTAX = frozenset(
+    """adabelief adadelta adafactor adagrad adam adamax adamaxw adamw adan amsgrad fromage lamb lars lion nadam nadamw noisy_sgd novograd
+    optimistic_gradient_descent radam rmsprop rprop sgd sign_sgd sm3 yogi""".split()
+)
+_SCHEDULES = frozenset("exponential_decay cosine_decay_schedule constant_schedule linear_schedule polynomial_schedule".split())
+_SCHEDULES |= frozenset("ExponentialDecay CosineDecay PolynomialDecay InverseTimeDecay piecewise_constant_schedule".split())
 _WITH_EPS = _OPTIMIZERS - {"SGD", "ASGD", "LBFGS", "Rprop", "Lion"}
 _EPS_AT = {"Adam": 3, "AdamW": 3, "RMSprop": 3, "Adadelta": 3, "Adamax": 3, "NAdam": 3, "RAdam": 3, "Adagrad": 5}
 
@@ -64,11 +70,16 @@ def _indent(source: Source, node: ast.expr) -> str:
 def _constructor(source: Source, node: ast.AST, names: frozenset[str] | set[str]) -> bool:
     if not isinstance(node, ast.Call):
         return False
-    full = spelling.means(source, node.func) or ""
-    return full.rpartition(".")[2] in names
+    home, _, last = (spelling.means(source, node.func) or "").rpartition(".")
+    return last in names or names is _OPTIMIZERS and home.split(".")[0] == "optax" and last in _OPTAX
 
 
-def _find_constructor(job: Job, role: str, names: frozenset[str] | set[str]) -> tuple[Source, ast.Call]:
+def is_optimizer(source: Source, node: ast.AST) -> bool:
+    """Whether a call makes an optimizer."""
+    return _constructor(source, node, _OPTIMIZERS)
+
+
+def find_constructor(job: Job, role: str, names: frozenset[str] | set[str]) -> tuple[Source, ast.Call]:
     """The call at the span, or the only such call in the file."""
     source = job.source(job.repair.sites[role])
     try:
@@ -87,7 +98,7 @@ def write_optimizer_eps(job: Job) -> None:
     if eps is None:
         raise Refused("no eps")
     for role in job.each():
-        source, call = _find_constructor(job, role, _WITH_EPS)
+        source, call = find_constructor(job, role, _WITH_EPS)
         name = (scope.dotted(call.func) or "").rpartition(".")[2]
         old = next((k.value for k in call.keywords if k.arg == "eps"), None)
         if old is not None and not is_number(old):
@@ -123,12 +134,12 @@ def _rate(job: Job, role: str) -> tuple[Source, ast.expr]:
         if is_number(node) and isinstance(node, ast.expr) and not isinstance(source.parent(node), ast.UnaryOp):
             return source, node
         if _constructor(source, node, _OPTIMIZERS) and isinstance(node, ast.Call):
-            return source, _lr(node)
+            return source, _lr(source, node)
         match node:
             case ast.Assign(value=value) | ast.AnnAssign(value=ast.expr() as value) if is_number(value):
                 return source, value
             case ast.Assign(value=ast.Call() as value) if _constructor(source, value, _OPTIMIZERS):
-                return source, _lr(value)
+                return source, _lr(source, value)
             case ast.AugAssign(op=ast.Sub() | ast.Add(), value=step):
                 return source, _rate_in(source, step)
             case ast.Assign(value=ast.BinOp(op=ast.Sub() | ast.Add(), right=step)):
@@ -155,21 +166,37 @@ def _rate(job: Job, role: str) -> tuple[Source, ast.expr]:
             if given is not None:
                 return source, given
     made = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and _constructor(source, n, _OPTIMIZERS)]
-    if len(made) == 1 and not here:
-        return source, _lr(made[0])
+    steps = [n for node in here for n in ast.walk(node) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Sub)]
+    steps = [n for n in dict.fromkeys(steps) if isinstance(n.right, ast.BinOp) and isinstance(n.right.op, ast.Mult)]
+    if len(steps) == 1:  # tree.map(lambda p, g: p - lr * g, params, grads)
+        return source, _rate_in(source, steps[0].right)
+    if len(made) == 1 and (not here or any(_applies(n) for n in here)):
+        return source, _lr(source, made[0])
     raise Refused("no rate here")
 
 
-def _lr(call: ast.Call) -> ast.expr:
-    for keyword in call.keywords:
-        if keyword.arg == "lr":
-            return keyword.value
-    if len(call.args) > 1:
-        return call.args[1]
-    raise Refused("the rate is the optimizer's default")
+def _applies(node: ast.AST) -> bool:
+    """Whether a line lets an optimizer that was made elsewhere take its steps."""
+    called = [(scope.dotted(n.func) or "").rpartition(".")[2] for n in ast.walk(node) if isinstance(n, ast.Call)]
+    return bool(set(called) & {"apply_updates", "apply_gradients", "apply", "update", "fit", "compile", "train_on_batch", "step"})
 
 
-_RATES = ("lr", "rate", "alpha", "eta", "step", "gamma", "mu", "epsilon")
+def _lr(source: Source, call: ast.Call) -> ast.expr:
+    torch = (spelling.means(source, call.func) or "").split(".")[0] not in ("optax", "keras")
+    value = next((k.value for k in call.keywords if k.arg in ("lr", "learning_rate")), None)
+    if value is None and len(call.args) > torch:
+        value = call.args[int(torch)]
+    if value is None:
+        raise Refused("the rate is the optimizer's default")
+    definition = scope.reaching(source, value)
+    planned = definition.value if definition is not None else value
+    if not torch and _constructor(source, planned, _SCHEDULES) and isinstance(planned, ast.Call):
+        first = next((k.value for k in planned.keywords if k.arg in ("init_value", "initial_learning_rate", "value")), None)
+        return first if first is not None else planned.args[0] if planned.args else value
+    return value
+
+
+_RATES = ("lr", "learning_rate", "rate", "alpha", "eta", "step", "gamma", "mu", "epsilon")
 
 
 def _rate_in(source: Source, step: ast.expr) -> ast.expr:
@@ -311,26 +338,6 @@ def _epsilons(source: Source, top: ast.AST) -> list[ast.expr]:
 def write_zero_infinity(job: Job) -> None:
     """Set zero_infinity=True on the CTC loss."""
     for role in job.each():
-        source, call = _find_constructor(job, role, {"ctc_loss", "CTCLoss"})
+        source, call = find_constructor(job, role, {"ctc_loss", "CTCLoss"})
         name = (scope.dotted(call.func) or "").rpartition(".")[2]
         set_keyword(job, source, call, "zero_infinity", "True", 6 if name == "ctc_loss" else 2)
-
-
-@form("bfloat16_autocast")
-def write_bfloat16(job: Job) -> None:
-    """autocast to bfloat16, whose range is that of float32."""
-    for role in job.each():
-        source, call = _find_constructor(job, role, {"autocast"})
-        given = [n for n in ast.walk(call) if isinstance(n, ast.Attribute | ast.Name)]
-        halves = [n for n in given if spelling.means(source, n) in {"torch.float16", "torch.half"}]
-        root = spelling.torch(job, source, call)
-        if len(halves) == 1:
-            job.replace(source, halves[0], f"{root}.bfloat16")
-        elif not any(k.arg == "dtype" for k in call.keywords):
-            set_keyword(job, source, call, "dtype", f"{root}.bfloat16")
-        else:
-            value = next(k.value for k in call.keywords if k.arg == "dtype")
-            definition = scope.reaching(source, value)
-            if definition is None or spelling.means(source, definition.value) not in {"torch.float16", "torch.half"}:
-                raise Refused("the dtype is set elsewhere")
-            job.replace(source, definition.value, f"{root}.bfloat16")

@@ -10,7 +10,8 @@ from numdebug.fixes.job import Job
 from numdebug.fixes.operations import Operation, constant, is_op, operation
 from numdebug.fixes.source import Refused, Source
 from numdebug.fixes.tracing import spliced, trace
-from numdebug.fixes.wording import ATOM, LOOSE, fit
+from numdebug.fixes.wording import ATOM, fit
+from numdebug.fixes.words import words
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Softmax:
     @property
     def pieces(self) -> list[ast.expr]:
         """What a rewrite writes again."""
-        dim = [] if self.dim is None or self.constructor is not None else [self.dim]
+        dim = [] if self.dim is None or self.constructor is not None or not hasattr(self.dim, "lineno") else [self.dim]
         if self.library is not None:
             extra = [k.value for k in self.library.node.keywords if k.arg not in ("input", "dim", "axis")]
             return [self.logits, *dim, *extra]
@@ -92,7 +93,7 @@ def by_hand(source: Source, node: ast.AST) -> Softmax | None:
         if op is None:
             return None
         summed, found_dim = op.operand, op.dim
-        keep = op.argument(1, "keepdim", "keepdims")
+        keep = op.keep
         kept = keep is not None or any(not layer.guard for layer in total.layers)
         if found_dim is not None and not kept and constant(source, found_dim) not in (0.0, -1.0):
             return None
@@ -174,15 +175,14 @@ def _unpacked_max(source: Source, difference: ast.BinOp) -> scope.Definition | N
 def dim_text(job: Job, source: Source, found: Softmax) -> str | None:
     """The dim as written, else the one that was recorded."""
     if found.dim is not None:
-        if isinstance(found.dim, ast.Constant):
-            return str(found.dim.value)
-        return source.text(found.dim)
+        return source.text(found.dim) if hasattr(found.dim, "lineno") else ast.unparse(found.dim)
     recorded = job.get("dim")
     return str(recorded) if isinstance(recorded, int) else None
 
 
 def said(job: Job, source: Source, found: Softmax, name: str, at: ast.AST, logits: str | None = None) -> str:
     """The softmax as a call of `name` (softmax, log_softmax), in the words of the original where it was one."""
+    speak = words(job, source, found.expression if found.library is not None else at)
     if found.library is not None:
         call = found.library.node
         func = call.func
@@ -190,26 +190,23 @@ def said(job: Job, source: Source, found: Softmax, name: str, at: ast.AST, logit
         if logits is not None:
             text = spliced(source, call, found.logits, logits)
         old = source.text(func)
+        if speak.framework == "numpy" and not spelling.imported(source, "scipy"):
+            raise Refused("a softmax of another library")
         if isinstance(func, ast.Attribute):
             if found.library.method:
                 tail = text[len(text) - (len(source.text(call)) - len(source.text(func))) :]
                 body = logits if logits is not None else source.text(found.logits)
                 return f"{fit(body, ATOM)}.{name}{tail}"
             return old[: len(old) - len(func.attr)] + name + text[len(old) :]
-        return f"{spelling.torch(job, source, at)}.{name}{text[len(old) :]}"
+        return f"{speak.name(name)}{text[len(old) :]}"
     dim = dim_text(job, source, found)
     body = logits if logits is not None else source.text(found.logits)
-    root = spelling.torch(job, source, at)
-    if dim is None:
-        if found.constructor is not None:
-            raise Refused("a softmax without a dim")
-        return f"{root}.{name}({fit(body, ATOM)}.flatten(), dim=0).view_as({body})" if not _has_call(body) else _refuse_dim()
-    return f"{root}.{name}({fit(body, LOOSE)}, dim={dim})"
-
-
-def _has_call(text: str) -> bool:
-    return "(" in text
-
-
-def _refuse_dim() -> str:
-    raise Refused("a sum over everything, of an expression that would be written twice")
+    if dim is not None:
+        return speak.call(name, body, dim=dim)
+    if found.constructor is not None:
+        raise Refused("a softmax without a dim")
+    if not speak.torch:
+        return speak.call(name, body, dim="None")
+    if "(" in body:
+        raise Refused("a sum over everything, of an expression that would be written twice")
+    return speak.shaped_as(speak.call(name, speak.flat(body), dim="0"), body)

@@ -1,4 +1,4 @@
-"""How this file spells torch, its functional module, NumPy and math; an import is added where it has no name for one."""
+"""How this file spells the modules of its framework, NumPy and math; an import is added where it has no name for one."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from numdebug.fixes import scope
 from numdebug.fixes.job import Job
 from numdebug.fixes.source import Refused, Source
+from numdebug.fixes.vocabulary import IMPORTS, NUMPY, TORCH, VOCABULARIES, Vocabulary
 
-_OTHERS = {"jax", "tensorflow", "keras", "mxnet", "paddle", "mlx"}
+_OTHERS = {"jax", "flax", "equinox", "tensorflow", "keras", "mxnet", "paddle", "mlx"}
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,36 @@ def module(job: Job, source: Source, what: str, at: ast.AST, alias: str | None =
     if home is not None and not isinstance(home, ast.Module):
         raise Refused(f"{name} means something else here")
     return name
+
+
+def imported(source: Source, package: str) -> bool:
+    """Whether the file imports a package, or a part of it, at its top."""
+    return any(i.what.split(".")[0] == package for i in imports(source))
+
+
+def framework(source: Source) -> Vocabulary:
+    """The framework that the file is a program of; PyTorch where it imports none."""
+    roots = {i.what.split(".")[0] for i in imports(source)}
+    found = next((v for v in VOCABULARIES if v is not NUMPY and roots & set(v.packages)), None)
+    if found is None and roots & _OTHERS:
+        raise Refused("a framework that is not known")
+    return found or (NUMPY if roots & set(NUMPY.packages) else TORCH)
+
+
+def reached(job: Job, source: Source, what: str, at: ast.AST) -> str:
+    """How to write a module here, by its own name or through a package that the file has a name for."""
+    if what == "torch.nn.functional":
+        return functional(job, source, at)
+    parts = what.split(".")
+    for length in range(len(parts), 0, -1):
+        name = name_of(source, ".".join(parts[:length]))
+        if name is not None:
+            home = scope.home(source, at, name)
+            if home is None or isinstance(home, ast.Module):
+                return ".".join([name, *parts[length:]])
+    if what in IMPORTS or len(parts) == 1:
+        return module(job, source, what, at, IMPORTS.get(what))
+    return ".".join([module(job, source, parts[0], at), *parts[1:]])
 
 
 def torch(job: Job, source: Source, at: ast.AST) -> str:

@@ -83,8 +83,8 @@ def guard(source: Source, node: ast.expr) -> Layer | None:
     if op.name in {"relu", "abs", "nan_to_num"}:
         return Layer(node, op.operand, True)
     if op.name in {"clamp", "clamp_min", "clamp_max"}:
-        low = op.argument(0, "min") if op.name != "clamp_max" else None
-        high = op.argument(0 if op.name == "clamp_max" else 1, "max") if op.name != "clamp_min" else None
+        low = op.argument(0, "min", "a_min", "x_min") if op.name != "clamp_max" else None
+        high = op.argument(0 if op.name == "clamp_max" else 1, "max", "a_max", "x_max") if op.name != "clamp_min" else None
         lo, hi = constant(source, low), constant(source, high)
         fine_low = low is None or (isinstance(low, ast.Constant) and low.value is None) or (lo is not None and lo <= SMALL)
         fine_high = high is None or (isinstance(high, ast.Constant) and high.value is None) or (hi is not None and hi >= 1 - SMALL)
@@ -114,7 +114,7 @@ def structural(source: Source, node: ast.expr) -> Layer | None:
         return None
     if op.name in {"max", "min"} and op.rest and not isinstance(op.rest[0], ast.Constant | ast.UnaryOp):
         return None
-    if not op.method and op.name in {"float", "double", "to", "cpu", "cuda", "view", "reshape"} and op.name not in {"reshape"}:
+    if not op.method and op.words.framework == "torch" and op.name in {"float", "double", "to", "cpu", "cuda", "view"}:
         return None
     return Layer(node, op.operand, False)
 
@@ -125,7 +125,7 @@ def _one_hot(source: Source, node: ast.expr) -> bool:
         return True
     definition = scope.reaching(source, node) if isinstance(node, ast.Name | ast.Attribute) else None
     made = source.text(definition.value if definition is not None else node)
-    return "one_hot" in made or re.match(r"torch\.eye\([^()]*\)\[", made) is not None
+    return "one_hot" in made or re.match(r"(torch|jnp|np|keras\.ops|ops)\.eye\([^()]*\)\[", made) is not None
 
 
 def spliced(source: Source, outer: ast.expr, inner: ast.expr, text: str) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from numdebug.fixes import scope, spelling
+from numdebug.fixes import layers, scope, spelling
 from numdebug.fixes.job import Job, form
 from numdebug.fixes.operations import constant, is_number, is_op
 from numdebug.fixes.settings import bound_literal, change_bound, parameter_values, set_keyword
 from numdebug.fixes.source import Refused, Source
 from numdebug.fixes.wording import number
+from numdebug.fixes.words import words
 
 _PROBABILITIES = {"torch.nn.Softmax", "torch.nn.Sigmoid", "torch.nn.Softmax2d", "torch.nn.modules.activation.Softmax"}
 
@@ -19,6 +20,8 @@ _PROBABILITIES = {"torch.nn.Softmax", "torch.nn.Sigmoid", "torch.nn.Softmax2d", 
 def write_no_activation(job: Job) -> None:
     """The argument instead of its softmax or sigmoid; `nn.Identity()` where a module stands in a Sequential."""
     for role in job.each():
+        if layers.without_activation(job, role):
+            continue
         source, call = _probabilities_at(job, role)
         if spelling.means(source, call.func) in _PROBABILITIES:
             job.replace(source, call, f"{(scope.dotted(call.func) or '').rpartition('.')[0]}.Identity()")
@@ -63,7 +66,7 @@ def write_leaky_relu(job: Job) -> None:
         op = is_op(source, call, "relu")
         if op is None or op.rest or call.keywords:
             raise Refused("arguments of relu that leaky_relu does not have")
-        job.replace(source, call, f"{spelling.functional(job, source, call)}.leaky_relu({source.text(op.operand)})")
+        job.replace(source, call, words(job, source, call).call("leaky_relu", source.text(op.operand)))
 
 
 def _relu_at(job: Job, role: str) -> tuple[Source, ast.Call]:
@@ -134,6 +137,8 @@ def write_initial_scale(job: Job) -> None:
 
 
 def _scale_call(job: Job, source: Source, call: ast.Call, gain: float) -> None:
+    if layers.scaled_draw(job, source, call, gain):
+        return
     name = (scope.dotted(call.func) or "").rpartition(".")[2].rstrip("_")
     if isinstance(call.func, ast.Attribute) and not name.startswith("rand") and "init" not in (scope.dotted(call.func) or ""):
         raise Refused("a method whose arguments lie elsewhere")

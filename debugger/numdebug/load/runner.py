@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import sys
 import traceback
 from collections.abc import Callable
@@ -184,30 +183,3 @@ def _without_ours(shown: traceback.TracebackException, program: str) -> None:
 def _short(text: str, most: int = 160) -> str:
     line = " ".join(text.split())
     return line if len(line) <= most else line[: most - 1] + "…"
-
-
-class State:
-    """What a run of the program leaves behind in its process, so that a second run starts like the first."""
-
-    def __init__(self) -> None:
-        self._folder = Path.cwd()
-        self._random = random.getstate()
-        self._environment = dict(os.environ)
-
-    def restore(self, folder: Path) -> None:
-        """Forget the program's own modules (those in `folder`); reset the current folder, environment and random numbers."""
-        for name, module in list(sys.modules.items()):
-            file = getattr(module, "__file__", None)
-            if name == "__main__" or not file or not Path(file).is_relative_to(folder):
-                continue
-            if not file.startswith((OURS, sys.prefix, sys.base_prefix)) and "site-packages" not in file:
-                del sys.modules[name]
-        os.chdir(self._folder)
-        os.environ.clear()
-        os.environ.update(self._environment)
-        random.setstate(self._random)
-        torch = sys.modules.get("torch")
-        if torch is not None:
-            torch.manual_seed(torch.Generator().initial_seed())  # what a fresh process starts with
-            torch.set_default_dtype(torch.float32)
-            torch.set_grad_enabled(True)

@@ -4,13 +4,40 @@ from __future__ import annotations
 
 import builtins
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
-from importlib.machinery import ModuleSpec, SourceFileLoader
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 
 from numdebug.load.source import deepest_relative_import
+
+
+class _Changed(MetaPathFinder):
+    """Imports of files that a repair changes give the changed text."""
+
+    def __init__(self, texts: Mapping[Path, str]) -> None:
+        self.texts = {str(path): text for path, text in texts.items()}
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(fullname, path, target) if self.texts else None
+        text = self.texts.get(str(Path(spec.origin).resolve())) if spec is not None and spec.origin else None
+        if spec is None or spec.origin is None or text is None:
+            return None
+        spec.loader = _Loader(fullname, spec.origin, text)
+        return spec
+
+
+class _Loader(SourceFileLoader):
+    """Another text than the file's, which is never cached."""
+
+    def __init__(self, fullname: str, path: str, text: str) -> None:
+        super().__init__(fullname, path)
+        self.text = text
+
+    def get_code(self, fullname: str) -> CodeType:
+        return compile(self.text, self.path, "exec", dont_inherit=True)
 
 
 @dataclass(frozen=True)
@@ -22,6 +49,7 @@ class Script:
     args: tuple[str, ...] = ()
     text: str | None = None  # run this instead of what the file holds (a repair that is being tried)
     code: Callable[[str | bytes, str], CodeType | None] | None = None  # how to compile the file; None of it: as Python does
+    texts: Mapping[Path, str] = field(default_factory=dict)  # by file: run this instead of what it holds (a repair that is being tried)
     name: str | None = None  # PATH:NAME was asked for: the file is loaded, its `__main__` guard is not entered
 
     def prepare(self) -> ModuleType:
@@ -54,6 +82,14 @@ class Script:
         text = self.path.read_bytes() if self.text is None else self.text
         code = self.code(text, str(self.path)) if self.code is not None else None
         exec(code or compile(text, str(self.path), "exec", dont_inherit=True), module.__dict__)
+        text = self.texts.get(self.path)
+        code = compile(self.path.read_bytes() if text is None else text, str(self.path), "exec", dont_inherit=True)
+        changed = _Changed(self.texts)
+        sys.meta_path.insert(0, changed)
+        try:
+            exec(code, module.__dict__)
+        finally:
+            sys.meta_path.remove(changed)
 
     def run(self) -> ModuleType:
         """Prepare and execute once."""

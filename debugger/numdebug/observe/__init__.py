@@ -42,6 +42,7 @@ class Watcher:
         self.early: dict[str, list[Any]] = {}  # evidence of the first step, by framework
         when_imported("torch", self._torch)
         when_imported("numpy", self._numpy)
+        when_imported("jax", self._jax)
 
     def _torch(self) -> None:
         from numdebug.observe.torch.observer import TorchObserver
@@ -55,6 +56,13 @@ class Watcher:
         from numdebug.observe.numpy.observer import NumPyObserver
 
         self.observers["numpy"] = NumPyObserver(self.folder, self.journal, self.options)
+
+    def _jax(self) -> None:
+        from numdebug.observe.jax.observer import JaxObserver
+
+        observer = JaxObserver(self.folder, self.journal, self.options)
+        self.observers["jax"] = observer
+        observer.after_first_step = lambda: self._first_step("jax")
 
     def _first_step(self, name: str) -> None:
         """Silent harm triggers nothing: look at set-up and first step while they are at hand."""
@@ -73,6 +81,7 @@ class Watcher:
         from numdebug.observe.torch.torchrun import TorchRun
 
         return TorchRun(observer, self.options) if observer.tracer.records() else None
+        return observer.run(self.options)
 
     @property
     def saw_forward(self) -> bool:

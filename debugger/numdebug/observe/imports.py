@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
@@ -39,10 +39,12 @@ class _Finder(MetaPathFinder):
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         if fullname != self.name:
             return None
-        spec = PathFinder.find_spec(fullname, path, target)
-        if spec is None or spec.loader is None:
-            return None
         sys.meta_path.remove(self)
+        found = (finder.find_spec(fullname, path, target) for finder in sys.meta_path)  # others may wait for the same module
+        spec = next((s for s in found if s is not None), None)
+        if spec is None or spec.loader is None:
+            sys.meta_path.insert(0, self)
+            return None
         spec.loader = _After(spec.loader, self.done)
         return spec
 

@@ -117,6 +117,12 @@ class TorchObserver:
             stopped_because=self.stopped_because,
         )
 
+    def run(self, options: dict[str, Any]) -> Any:
+        """What was recorded, as a Run; None where nothing was."""
+        from numdebug.observe.torch.torchrun import TorchRun
+
+        return TorchRun(self, options) if self.tracer.records() else None
+
     def expire(self) -> None:
         """The time is up."""
         self.stopped_because = "the time limit was reached"

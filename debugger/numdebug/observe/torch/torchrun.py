@@ -30,10 +30,9 @@ from numdebug.observe.torch.whole import check
 from numdebug.recording import Frame, Op, Sink, Site, Stats, Value
 from numdebug.report.model import Repair
 from numdebug.run import CannotAsk, CheckedGradient, Danger, Error, Gradient, GradientCheck, HandWritten, Overwritten, Replayed, Trigger
+from numdebug.trials import EXACT
 from numdebug.weights import Clipping, Untrained, Unwritten, Update
 
-# Forms that must compute what they replace; the others change the argument on purpose (a clamp, an epsilon, a mask).
-EXACT = frozenset({"log_softmax", "softmax", "logsumexp", "softplus", "log_sigmoid", "scaled_norm", "log_space_product"})
 # Logs of probabilities are compared down to the square root of float64's eps (1.5e-8, whose log is -18): there 1 - sigmoid(z)
 # still keeps half of its digits.
 LOGS = frozenset({"log_softmax", "log_sigmoid"})

@@ -1,0 +1,204 @@
+"""The hooks: every primitive that JAX evaluates and every jitted call that the program makes pass by here.
+
+Arrays are immutable, so a record keeps references; only donated arguments are copied. Under a trace nothing is recorded: what is being
+traced runs later, as part of a call.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jax._src import api, array, core, pjit, source_info_util
+
+from numdebug.observe.frames import Place
+from numdebug.observe.jax.sites import Library, Sites
+
+SEGMENT = 40_000  # calls without a step boundary before the window slides
+
+_run = pjit._run_python_pjit
+_fastpath = pjit._get_fastpath_data
+_process = core.EvalTrace.process_primitive
+_vjp = api.vjp
+_value = array.ArrayImpl._value
+
+
+class Entry:
+    """One call: a primitive evaluated eagerly, or a jitted function with its jaxpr."""
+
+    __slots__ = ("args", "backward", "copies", "differentiates", "key", "library", "outs", "params", "places", "primitive", "scope", "step")
+
+    def __init__(
+        self, primitive: Any, params: dict[str, Any], args: list[Any], places: tuple[Place, ...], library: Library, backward: bool,
+        key: int, scope: tuple[str, ...],
+    ) -> None:  # fmt: skip
+        self.primitive = primitive
+        self.params = params
+        self.args = args
+        self.copies: dict[int, np.ndarray] = {}  # of donated arguments, by their identity
+        self.outs: list[Any] = []
+        self.places = places
+        self.library = library
+        self.backward = backward
+        self.key = key
+        self.scope = scope
+        self.step = 0
+        self.differentiates = False
+
+    @property
+    def jaxpr(self) -> Any:
+        """Of a jitted call."""
+        return self.params.get("jaxpr") if self.primitive.name in ("jit", "pjit") else None
+
+
+class Capture:
+    """One run's records. `listener` is told of calls that matter to a step, and of what leaves JAX."""
+
+    def __init__(self, sites: Sites, listener: Any) -> None:
+        self.sites = sites
+        self.listener = listener
+        self.segments: deque[list[Entry]] = deque([[]], maxlen=3)
+        self.count = 0
+        self.step = 0
+        self.on = False
+        self.quiet = 0
+        self.inner = 0  # calls of JAX's own that run inside another recorded one
+        self.ending: Callable[[], BaseException] | None = None
+
+    # -- hooks -----------------------------------------------------------------------------------------------------
+
+    def attach(self) -> None:
+        """From now on. Compiled calls leave their shortcut past Python, which changes no result."""
+        capture = self
+
+        def run(p: Any, args_flat: Any, fun: Any, args: Any, kwargs: Any) -> Any:
+            if not capture.watching or not core.trace_state_clean():
+                return _run(p, args_flat, fun, args, kwargs)
+            return capture._jitted(p, list(args_flat), fun, args, kwargs)
+
+        def fastpath(*args: Any) -> Any:
+            caller = sys._getframe(1).f_code.co_name
+            return None if caller == "cache_miss" else _fastpath(*args)
+
+        def process(trace: Any, primitive: Any, args: Any, params: Any, /) -> Any:
+            if not capture.watching:
+                return _process(trace, primitive, args, params)
+            return capture._primitive(trace, primitive, list(args), params)
+
+        def vjp(fun: Any, *primals: Any, **options: Any) -> Any:
+            if not capture.watching or not core.trace_state_clean() or sys._getframe(1).f_code.co_name != "value_and_grad_f":
+                return _vjp(fun, *primals, **options)
+            return capture._differentiated(fun, primals, options)
+
+        def value(held: Any) -> Any:
+            if capture.watching:
+                capture.listener.read(held)
+            return _value.fget(held)  # type: ignore[misc]
+
+        pjit._run_python_pjit = run
+        pjit._get_fastpath_data = fastpath
+        core.EvalTrace.process_primitive = process  # type: ignore[method-assign]
+        api.vjp = vjp
+        array.ArrayImpl._value = property(value)  # type: ignore[method-assign,assignment]
+        pjit._cpp_pjit_cache_fun_only.clear()
+        pjit._cpp_pjit_cache_explicit_attributes.clear()
+        self.on = True
+
+    def detach(self) -> None:
+        """Everything as it was."""
+        self.on = False
+        pjit._run_python_pjit = _run
+        core.EvalTrace.process_primitive = _process  # type: ignore[method-assign]
+        api.vjp = _vjp
+        array.ArrayImpl._value = _value  # type: ignore[method-assign]
+
+    @property
+    def watching(self) -> bool:
+        """Whether what runs now is the program's."""
+        return self.on and not self.quiet
+
+    # -- calls -----------------------------------------------------------------------------------------------------
+
+    def _jitted(self, p: Any, args_flat: list[Any], fun: Any, args: Any, kwargs: Any) -> Any:
+        self._look_at_the_clock()
+        places, library = self.sites.here(sys._getframe(2))
+        entry = self._entry(pjit.jit_p, p.params, args_flat, places, library)
+        donated = zip(args_flat, p.params["donated_invars"], strict=True)
+        entry.copies = {id(a): np.array(a) for a, given_away in donated if given_away and _plain(a)}
+        self.listener.before(entry)
+        self.quiet += 1
+        try:
+            result = _run(p, args_flat, fun, args, kwargs)
+        finally:
+            self.quiet -= 1
+        entry.outs = list(result[1])
+        self._add(entry)
+        self.listener.after(entry)
+        return result
+
+    def _primitive(self, trace: Any, primitive: Any, args: list[Any], params: dict[str, Any]) -> Any:
+        self._look_at_the_clock()
+        places, library = self.sites.here(sys._getframe(2))
+        entry = self._entry(primitive, params, args, places, library)
+        self.quiet += 1
+        try:
+            result = _process(trace, primitive, args, params)
+        finally:
+            self.quiet -= 1
+        entry.outs = list(result) if primitive.multiple_results else [result]
+        self._add(entry)
+        if entry.jaxpr is not None:
+            self.listener.after(entry)
+        return result
+
+    def _entry(self, primitive: Any, params: dict[str, Any], args: list[Any], places: tuple[Place, ...], library: Library) -> Entry:
+        context = source_info_util._source_info_context.context
+        key = 0
+        if context.traceback is not None:  # a derivative rule at work: the line is that of what it differentiates
+            inner, names = self.sites.of(context.traceback)
+            if inner:
+                places, library = inner, names
+            key = id(context.traceback)
+        stack = str(context.name_stack)
+        scope = tuple(e.name for e in context.name_stack.stack if type(e).__name__ == "Scope")
+        return Entry(primitive, params, args, places, library, "transpose" in stack, key, scope)
+
+    def _add(self, entry: Entry) -> None:
+        entry.step = self.step
+        self.count += 1
+        segment = self.segments[-1]
+        segment.append(entry)
+        if len(segment) > SEGMENT:
+            del segment[: SEGMENT // 2]
+
+    def boundary(self, step: int) -> None:
+        """A new step begins."""
+        self.step = step
+        self.segments.append([])
+
+    def _look_at_the_clock(self) -> None:
+        if self.ending is not None:
+            raise self.ending()
+
+    # -- derivatives taken eagerly ---------------------------------------------------------------------------------
+
+    def _differentiated(self, fun: Any, primals: Any, options: dict[str, Any]) -> Any:
+        names = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_flatten_with_path(primals)[0]]
+        leaves = jax.tree_util.tree_leaves(primals)
+        self.listener.differentiating(list(zip(names, leaves, strict=True)))
+        answer, pull, *aux = _vjp(fun, *primals, **options)
+
+        def pulled(cotangent: Any) -> Any:
+            gradients = pull(cotangent)
+            self.listener.differentiated(answer, list(zip(names, leaves, jax.tree_util.tree_leaves(gradients), strict=False)))
+            return gradients
+
+        return (answer, pulled, *aux)
+
+
+def _plain(held: Any) -> bool:
+    return isinstance(held, jax.Array) and not jax.dtypes.issubdtype(held.dtype, jax.dtypes.extended)
