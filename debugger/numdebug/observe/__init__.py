@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import CodeType
 from typing import Any, Protocol
 
 from numdebug.observe.imports import when_imported
@@ -37,8 +38,10 @@ class Watcher:
         self.journal = journal
         self.options = options
         self.observers: dict[str, Observer] = {}
+        self.failed = ""  # the exception that ended the program
         self.early: dict[str, list[Any]] = {}  # evidence of the first step, by framework
         when_imported("torch", self._torch)
+        when_imported("numpy", self._numpy)
         when_imported("jax", self._jax)
 
     def _torch(self) -> None:
@@ -48,6 +51,11 @@ class Watcher:
         self.observers["torch"] = observer
         if not self.options.get("window"):
             observer.after_first_step = lambda: self._first_step("torch")
+
+    def _numpy(self) -> None:
+        from numdebug.observe.numpy.observer import NumPyObserver
+
+        self.observers["numpy"] = NumPyObserver(self.folder, self.journal, self.options)
 
     def _jax(self) -> None:
         from numdebug.observe.jax.observer import JaxObserver
@@ -68,6 +76,11 @@ class Watcher:
     def run(self, name: str) -> Any:
         """What that framework's observer recorded, as a Run; None where it recorded nothing."""
         observer: Any = self.observers[name]
+        if name != "torch":
+            return observer.run(self.options)
+        from numdebug.observe.torch.torchrun import TorchRun
+
+        return TorchRun(observer, self.options) if observer.tracer.records() else None
         return observer.run(self.options)
 
     @property
@@ -105,10 +118,20 @@ class Watcher:
         for observer in self.observers.values():
             observer.expire()
 
+    def code(self, text: str | bytes, path: str) -> CodeType | None:
+        """The program's file with its operations recorded, where an observer works on its source; else None."""
+        return next((code for o in self.observers.values() if (code := getattr(o, "code", _as_it_is)(text, path)) is not None), None)
+
     def finish(self) -> None:
-        """The program has ended: take the hooks away."""
+        """The program has ended: take the hooks away. NumPy is looked at for its own sake, not for that of a framework above it."""
+        if "numpy" in self.observers and not self.observers["numpy"].computed:
+            self.observers.pop("numpy").finish()
         for observer in self.observers.values():
             observer.finish()
+
+
+def _as_it_is(text: str | bytes, path: str) -> CodeType | None:
+    return None
 
 
 def watch(folder: Path, journal: Any, options: dict[str, Any]) -> Watcher:
