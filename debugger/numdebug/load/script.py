@@ -47,7 +47,6 @@ class Script:
     path: Path  # absolute
     given: str  # argv[0]
     args: tuple[str, ...] = ()
-    text: str | None = None  # run this instead of what the file holds (a repair that is being tried)
     code: Callable[[str | bytes, str], CodeType | None] | None = None  # how to compile the file; None of it: as Python does
     texts: Mapping[Path, str] = field(default_factory=dict)  # by file: run this instead of what it holds (a repair that is being tried)
     name: str | None = None  # PATH:NAME was asked for: the file is loaded, its `__main__` guard is not entered
@@ -79,11 +78,9 @@ class Script:
 
     def execute(self, module: ModuleType) -> None:
         """Run the file's code in `module`; what it raises passes through."""
-        text = self.path.read_bytes() if self.text is None else self.text
+        text = self.texts.get(self.path) or self.path.read_bytes()
         code = self.code(text, str(self.path)) if self.code is not None else None
-        exec(code or compile(text, str(self.path), "exec", dont_inherit=True), module.__dict__)
-        text = self.texts.get(self.path)
-        code = compile(self.path.read_bytes() if text is None else text, str(self.path), "exec", dont_inherit=True)
+        code = code or compile(text, str(self.path), "exec", dont_inherit=True)
         changed = _Changed(self.texts)
         sys.meta_path.insert(0, changed)
         try:
