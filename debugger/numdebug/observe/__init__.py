@@ -38,6 +38,7 @@ class Watcher:
         self.options = options
         self.observers: dict[str, Observer] = {}
         self.early: dict[str, list[Any]] = {}  # evidence of the first step, by framework
+        self.given_back = False  # a call that numdebug made returned something that is not PyTorch's, which tells by itself
         when_imported("torch", self._torch)
         when_imported("jax", self._jax)
 
@@ -73,7 +74,7 @@ class Watcher:
     @property
     def saw_forward(self) -> bool:
         """A forward pass ran."""
-        return any(o.saw_forward for o in self.observers.values())
+        return self.given_back or any(o.saw_forward for o in self.observers.values())
 
     @property
     def saw_backward(self) -> bool:
@@ -92,6 +93,7 @@ class Watcher:
 
     def returned(self, name: str, value: Any) -> None:
         """`value` came back from a call that numdebug made: it counts as consumed."""
+        self.given_back = self.given_back or not type(value).__module__.startswith("torch")
         for observer in self.observers.values():
             observer.returned(name, value)
 
