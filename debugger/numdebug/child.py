@@ -79,11 +79,9 @@ def observe(spec: Spec, journal: Journal) -> Deadline:
 
     def run_again(more: dict[str, Any]) -> Any:
         """A second run under a new watcher, which is returned, finished. `more` changes options; `diff` applies a repair first."""
-        changed = replace(script, text=patched(more["diff"], folder).get(script.path)) if "diff" in more else script
         what = "its operations" if options.get("record") else "the step that went wrong"
         why = "with a repair applied" if "diff" in more else f"to record {what}"
         changed = replace(script, texts=patched(more["diff"], folder)) if "diff" in more else script
-        why = "with a repair applied" if "diff" in more else "to record the step that went wrong"
         print(f"numdebug: running the program once more {why}", file=sys.stderr, flush=True)
         state.restore(folder)
         second = observing.watch(folder=folder, journal=journal, options={**options, **more})
