@@ -68,7 +68,7 @@ def _compared(run: Run, op: Op) -> tuple[Value, Value | float, float | None] | N
     bound = run.array(op.operands[1]) if len(op.operands) == 2 else op.scalars.get("other")
     if isinstance(bound, np.ndarray):
         bound = float(bound.max()) if bound.size and np.isfinite(bound).all() else None
-    if not isinstance(bound, (int, float)):
+    if not isinstance(bound, (int, float)) or difference.operands[0].dtype not in FORMATS:
         return None
     return difference.operands[0], difference.operands[1], float(bound)
 

@@ -13,6 +13,8 @@ import platform
 import sys
 import time
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -77,14 +79,16 @@ def observe(spec: Spec, journal: Journal) -> Deadline:
 
     def run_again(more: dict[str, Any]) -> Any:
         """A second run under a new watcher, which is returned, finished. `more` changes options; `diff` applies a repair first."""
+        what = "its operations" if options.get("record") else "the step that went wrong"
+        why = "with a repair applied" if "diff" in more else f"to record {what}"
         changed = replace(script, texts=patched(more["diff"], folder)) if "diff" in more else script
-        why = "with a repair applied" if "diff" in more else "to record the step that went wrong"
         print(f"numdebug: running the program once more {why}", file=sys.stderr, flush=True)
         state.restore(folder)
         second = observing.watch(folder=folder, journal=journal, options={**options, **more})
         deadline.arm(min(spec.timeout or again, again), second.expire)
         journal.add("stage", name="again")
-        Runner(changed, wishes, second, deadline, None, observing.Stop).run()
+        with _silenced(bool(options.get("record"))):
+            Runner(replace(changed, code=second.code), wishes, second, deadline, None, observing.Stop).run()
         second.finish()
         journal.add("stage", name="analyse")
         return second
@@ -106,6 +110,16 @@ def observe(spec: Spec, journal: Journal) -> Deadline:
     except Exception:
         journal.add("failure", where="analysing the recorded step", traceback=traceback.format_exc())
     return deadline
+
+
+@contextmanager
+def _silenced(on: bool) -> Iterator[None]:
+    """What the program prints was printed before."""
+    if not on:
+        yield
+        return
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+        yield
 
 
 def describe_environment(journal: Journal) -> None:

@@ -23,7 +23,7 @@ from numdebug.trials import GUARDED, Trial, Try, as_trial
 
 def analyse(watcher: Any, journal: Any, options: dict[str, Any]) -> None:
     """From what was observed to diagnoses, each fact journalled as soon as it is known."""
-    watcher = _recorded(watcher, options)
+    watcher = _recorded(watcher, journal, options)
     for name, observer in watcher.observers.items():
         journal.add("observed", observer.observed())
         if observer.threads:
@@ -92,8 +92,25 @@ def _numbered(facts: Iterable[Evidence], journal: Any, start: int = 0) -> list[E
     return out
 
 
-def _recorded(watcher: Any, options: dict[str, Any]) -> Any:
+def _with_operations(watcher: Any, journal: Any, options: dict[str, Any]) -> Any:
+    """A program that ran as it is, once more with its operations recorded."""
+    again = options.get("run_again")
+    if again is None or options.get("no_rerun"):
+        journal.add("note", text="what NumPy computes is recorded in a second run, which --no-rerun forbids")
+        return watcher
+    options["record"] = True
+    second = again({})
+    if second.failed == watcher.failed and second.observers:
+        return second
+    options["record"] = False
+    journal.add("note", text=f"the program could not be recorded: run once more for that, it raised {second.failed}")
+    return watcher
+
+
+def _recorded(watcher: Any, journal: Any, options: dict[str, Any]) -> Any:
     """Where only the sentinel saw the failure: the program once more, with that step traced."""
+    if any(getattr(o, "unrecorded", False) for o in watcher.observers.values()):
+        return _with_operations(watcher, journal, options)
     bad = next((o.rerun for o in watcher.observers.values() if o.rerun is not None), None)
     again = options.get("run_again")
     if bad is None or again is None or options.get("no_rerun"):

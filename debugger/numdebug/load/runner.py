@@ -128,6 +128,7 @@ class Runner:
             self._say("unusable", text=str(why))
         except BaseException as why:
             self.deadline.running = False
+            self.watcher.failed = type(why).__name__
             self._raised(why)
             return False
         self._say("ended", how="returned")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import CodeType
 from typing import Any, Protocol
 
+from numdebug.load.script import compiled
 from numdebug.observe.imports import when_imported
 from numdebug.report.model import Observed
 
@@ -37,9 +39,11 @@ class Watcher:
         self.journal = journal
         self.options = options
         self.observers: dict[str, Observer] = {}
+        self.failed = ""  # the exception that ended the program
         self.early: dict[str, list[Any]] = {}  # evidence of the first step, by framework
         self.given_back = False  # a call that numdebug made returned something that is not PyTorch's, which tells by itself
         when_imported("torch", self._torch)
+        when_imported("numpy", self._numpy)
         when_imported("jax", self._jax)
 
     def _torch(self) -> None:
@@ -49,6 +53,11 @@ class Watcher:
         self.observers["torch"] = observer
         if not self.options.get("window"):
             observer.after_first_step = lambda: self._first_step("torch")
+
+    def _numpy(self) -> None:
+        from numdebug.observe.numpy.observer import NumPyObserver
+
+        self.observers["numpy"] = NumPyObserver(self.folder, self.journal, self.options)
 
     def _jax(self) -> None:
         from numdebug.observe.jax.observer import JaxObserver
@@ -69,7 +78,11 @@ class Watcher:
     def run(self, name: str) -> Any:
         """What that framework's observer recorded, as a Run; None where it recorded nothing."""
         observer: Any = self.observers[name]
-        return observer.run(self.options)
+        if name != "torch":
+            return observer.run(self.options)
+        from numdebug.observe.torch.torchrun import TorchRun
+
+        return TorchRun(observer, self.options) if observer.tracer.records() else None
 
     @property
     def saw_forward(self) -> bool:
@@ -107,8 +120,16 @@ class Watcher:
         for observer in self.observers.values():
             observer.expire()
 
+    def code(self, text: str | bytes, path: str) -> CodeType:
+        """One of the program's files, compiled; with its operations recorded where an observer works on its source."""
+        numpy: Any = self.observers.get("numpy")
+        recorded: CodeType | None = numpy.code(text, path) if numpy is not None else None
+        return recorded or compiled(text, path)
+
     def finish(self) -> None:
-        """The program has ended: take the hooks away."""
+        """The program has ended: take the hooks away. NumPy is looked at for its own sake, not for that of a framework above it."""
+        if "numpy" in self.observers and not self.observers["numpy"].computed:
+            self.observers.pop("numpy").finish()
         for observer in self.observers.values():
             observer.finish()
 

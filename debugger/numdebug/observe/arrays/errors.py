@@ -6,11 +6,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from numdebug.observe.arrays.numbers import eps, is_float, tiny, widened
+from numdebug.observe.arrays.numbers import eps, is_float, tiny
 from numdebug.run import Error
 
-_EPS64 = 2.0**-52
-# A result that is 0 but for rounding has no relative error: float64's own error there is the observed one times the formats' ratio;
+# A result that is 0 but for rounding has no relative error: the wide format's own error there is the observed one times the formats' ratio;
 # two digits above that, the exact value is known.
 _KNOWN = 100.0
 
@@ -21,16 +20,17 @@ def lost(recorded: np.ndarray, exact: np.ndarray, moved: Iterable[np.ndarray], h
     if not is_float(recorded) or recorded.dtype.kind == "c" or recorded.shape != exact.shape or not recorded.size or not eps(dtype):
         return None
     with np.errstate(all="ignore"):
-        return _lost(widened(recorded), widened(exact), [widened(m) for m in moved], harm, beyond, eps(dtype), tiny(dtype))
+        ratio = float(np.finfo(exact.dtype).eps) / eps(dtype)
+        return _lost(recorded.astype(exact.dtype), exact, list(moved), harm, beyond, ratio, tiny(dtype))
 
 
 def _lost(
-    low: np.ndarray, high: np.ndarray, moved: list[np.ndarray], harm: float, beyond: float, gap: float, smallest: float
+    low: np.ndarray, high: np.ndarray, moved: list[np.ndarray], harm: float, beyond: float, ratio: float, smallest: float
 ) -> Error:
     fine = np.isfinite(low) & np.isfinite(high)
     error = np.where(fine, np.abs(low - high), 0.0)
     magnitude = np.where(fine, np.abs(high), 0.0)
-    noise = _KNOWN * error * (_EPS64 / gap)
+    noise = _KNOWN * error * ratio
     known = (magnitude >= smallest) & (magnitude > noise)
     bad = known & (error > harm * magnitude)
     wrong = int(bad.sum())
@@ -42,16 +42,20 @@ def _lost(
         bad &= error > beyond * spread
     relative = np.where(known, error / np.maximum(magnitude, smallest), 0.0)
     worst = int(np.where(bad, relative, -1.0).argmax()) if bool(bad.any()) else int(relative.argmax())
-    scale = float(np.linalg.norm(magnitude))
+    scale = _norm(magnitude)
     return Error(
         size=int(low.size),
         lost=int(bad.sum()),
         worst=float(relative.flat[worst]),
         recorded=float(low.flat[worst]),
         exact=float(high.flat[worst]),
-        norm=float(np.linalg.norm(error)) / scale if scale else 0.0,
+        norm=_norm(error) / scale if scale else 0.0,
         inherent=None if spread is None else float(spread.flat[worst]),
         wrong=wrong,
         flushed=int((fine & (low == 0) & (high != 0) & (magnitude < smallest)).sum()),
         zeros=int((fine & (low != 0) & ~known & (magnitude <= noise)).sum()),
     )
+
+
+def _norm(array: np.ndarray) -> float:
+    return float(np.sqrt(np.square(array).sum()))

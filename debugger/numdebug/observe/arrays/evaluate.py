@@ -105,8 +105,8 @@ class Wide(Evaluation):
 
     def leaf(self, value: Value, array: np.ndarray) -> np.ndarray:
         """Moved, where that is asked for; 1.0 and 2.0 are numbers of the formula."""
-        wide = widened(array)
-        if self.generator is None or not is_float(array) or value.dtype in ("float64", "complex128"):
+        wide = widened(array, self.graph.wide)
+        if self.generator is None or not is_float(array) or wide.dtype == array.dtype:
             return wide
         if array.size == 1 and wide.dtype.kind == "f" and float(wide.reshape(())).is_integer():
             return wide
@@ -126,7 +126,7 @@ class Wide(Evaluation):
             return self._taken(node, move=True)
         if self.free:
             return results
-        results = [widened(r) if v.dtype.startswith(FLOATS) else self.recorded(v) for v, r in _pairs(op.outputs, results)]
+        results = [widened(r, self.graph.wide) if v.dtype.startswith(FLOATS) else self.recorded(v) for v, r in _pairs(op.outputs, results)]
         if op.name == "relu" and op.phase != "backward":
             results = [np.where(self.recorded(op.outputs[0]) != 0, self.get(op.operands[0]), 0.0)]
         if self.generator is not None and (op.name == "cast" or not op.operands):
@@ -145,7 +145,7 @@ class Wide(Evaluation):
 
     def _taken(self, node: Node, move: bool) -> Sequence[np.ndarray]:
         """The recorded result, as if it were data: another one would be as right, or float64 cannot run the operation."""
-        taken = [widened(self.recorded(v)) for v in node.op.outputs]
+        taken = [widened(self.recorded(v), self.graph.wide) for v in node.op.outputs]
         if self.generator is None or not move:
             return taken
         return [self.moved(t, v.dtype) if is_float(t) else t for v, t in zip(node.op.outputs, taken, strict=True)]
@@ -175,7 +175,7 @@ class Mixed(Evaluation):
         if node.given:
             return [self.recorded(v) for v in op.outputs]
         inside = op.index in self.region
-        operands = [self.wide.get(v.id, widened(self.get(v))) if inside else self.get(v) for v in op.operands]
+        operands = [self.wide.get(v.id, widened(self.get(v), self.graph.wide)) if inside else self.get(v) for v in op.operands]
         try:
             results = [np.asarray(r) for r in node.compute(operands, inside)]
         except FAILS as why:

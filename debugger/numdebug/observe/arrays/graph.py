@@ -17,8 +17,9 @@ class Node:
     """One operation that can be computed again.
 
     `compute(arrays, wide)`: arrays for `op.operands`, in order, give arrays for `op.outputs`, in order. With `wide`, floating-point
-    operands are float64 (complex128) and so are floating-point results; whole numbers and booleans stay as they are. Otherwise operands
-    have the recorded formats, and the results have too (bfloat16 and the like as ml_dtypes arrays). Raises where it cannot be done.
+    operands are float64 (complex128; see Graph.wide) and so are floating-point results; whole numbers and booleans stay as they are.
+    Otherwise operands have the recorded formats, and the results have too (bfloat16 and the like as ml_dtypes arrays). Raises where it
+    cannot be done.
     `given`: its results are data, whatever the arithmetic (random numbers, what came from outside).
     """
 
@@ -48,6 +49,7 @@ class Graph:
     losses: list[Value] = field(default_factory=list)  # what was differentiated
     consumed: list[Sink] = field(default_factory=list)  # what the program takes out: losses, numbers it prints, arrays under a name
     weights: list[Weight] = field(default_factory=list)
+    wide: np.dtype = field(default_factory=lambda: np.dtype(np.float64))  # the format of exact values: wider than any that was recorded
     frames: Callable[[Op], tuple[Frame, ...]] = lambda op: op.frames  # the user's frames, outer to inner
     made: dict[int, Site] = field(default_factory=dict)  # by Op.index: the Site that constructed the library's layer it ran in
     modules: dict[int, int] = field(default_factory=dict)  # by Op.index: a number for that layer

@@ -33,11 +33,11 @@ def tiny(dtype: str) -> float:
     return known.tiny if known is not None else 0.0
 
 
-def widened(array: np.ndarray) -> np.ndarray:
-    """In float64 (complex128); whole numbers and booleans as they are."""
+def widened(array: np.ndarray, wide: np.dtype | type = np.float64) -> np.ndarray:
+    """In float64 (complex128), or wider; whole numbers and booleans as they are."""
     if array.dtype.kind == "c":
-        return array.astype(np.complex128, copy=False)
-    return array.astype(np.float64, copy=False) if is_float(array) else array
+        return array.astype(np.result_type(wide, np.complex64), copy=False)
+    return array.astype(wide, copy=False) if is_float(array) else array
 
 
 def shown(array: np.ndarray) -> np.ndarray:

@@ -69,7 +69,7 @@ class Precision:
         exact = self.exact(gradients)
         off = scale = 0.0
         for value in gradients:
-            low, high = widened(self.graph.arrays[value.id]), exact[value.id]
+            low, high = widened(self.graph.arrays[value.id], self.graph.wide), exact[value.id]
             if low.shape == high.shape:
                 off += float(np.square(np.abs(low - high)).sum())
                 scale += float(np.square(np.abs(high)).sum())
