@@ -103,7 +103,7 @@ def in_program(d: Diagnosis, trial: Try | None, failed: bool, was: float | None 
 
 def _cured(d: Diagnosis, outcome: Trial, failed: bool, agreement: str = "") -> Diagnosis:
     before = "the program as it is fails" if failed else "the program as it is shows the harm"
-    finite = f"all {outcome.steps} steps are finite" if outcome.steps else "all of it is finite"
+    finite = f"all {outcome.steps} steps are finite" if outcome.steps > 1 else "all of it is finite"
     after = finite if failed else "it is gone"
     losses = ""
     if outcome.first_loss is not None and outcome.last_loss is not None:

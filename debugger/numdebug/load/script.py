@@ -13,31 +13,40 @@ from types import CodeType, ModuleType
 
 from numdebug.load.source import deepest_relative_import
 
+Code = Callable[[str | bytes, str], CodeType]
+
+
+def compiled(text: str | bytes, path: str) -> CodeType:
+    """As Python does it."""
+    return compile(text, path, "exec", dont_inherit=True)
+
 
 class _Changed(MetaPathFinder):
     """Imports of files that a repair changes give the changed text."""
 
-    def __init__(self, texts: Mapping[Path, str]) -> None:
+    def __init__(self, texts: Mapping[Path, str], code: Code) -> None:
         self.texts = {str(path): text for path, text in texts.items()}
+        self.code = code
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         spec = PathFinder.find_spec(fullname, path, target) if self.texts else None
         text = self.texts.get(str(Path(spec.origin).resolve())) if spec is not None and spec.origin else None
         if spec is None or spec.origin is None or text is None:
             return None
-        spec.loader = _Loader(fullname, spec.origin, text)
+        spec.loader = _Loader(fullname, spec.origin, text, self.code)
         return spec
 
 
 class _Loader(SourceFileLoader):
     """Another text than the file's, which is never cached."""
 
-    def __init__(self, fullname: str, path: str, text: str) -> None:
+    def __init__(self, fullname: str, path: str, text: str, code: Code) -> None:
         super().__init__(fullname, path)
         self.text = text
+        self.code = code
 
     def get_code(self, fullname: str) -> CodeType:
-        return compile(self.text, self.path, "exec", dont_inherit=True)
+        return self.code(self.text, str(self.path))
 
 
 @dataclass(frozen=True)
@@ -47,7 +56,7 @@ class Script:
     path: Path  # absolute
     given: str  # argv[0]
     args: tuple[str, ...] = ()
-    code: Callable[[str | bytes, str], CodeType | None] | None = None  # how to compile the file; None of it: as Python does
+    code: Code = field(default=compiled)  # how the program's files are compiled
     texts: Mapping[Path, str] = field(default_factory=dict)  # by file: run this instead of what it holds (a repair that is being tried)
     name: str | None = None  # PATH:NAME was asked for: the file is loaded, its `__main__` guard is not entered
 
@@ -78,10 +87,8 @@ class Script:
 
     def execute(self, module: ModuleType) -> None:
         """Run the file's code in `module`; what it raises passes through."""
-        text = self.texts.get(self.path) or self.path.read_bytes()
-        code = self.code(text, str(self.path)) if self.code is not None else None
-        code = code or compile(text, str(self.path), "exec", dont_inherit=True)
-        changed = _Changed(self.texts)
+        code = self.code(self.texts.get(self.path) or self.path.read_bytes(), str(self.path))
+        changed = _Changed(self.texts, self.code)
         sys.meta_path.insert(0, changed)
         try:
             exec(code, module.__dict__)

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, Protocol
 
+from numdebug.load.script import compiled
 from numdebug.observe.imports import when_imported
 from numdebug.report.model import Observed
 
@@ -40,6 +41,7 @@ class Watcher:
         self.observers: dict[str, Observer] = {}
         self.failed = ""  # the exception that ended the program
         self.early: dict[str, list[Any]] = {}  # evidence of the first step, by framework
+        self.given_back = False  # a call that numdebug made returned something that is not PyTorch's, which tells by itself
         when_imported("torch", self._torch)
         when_imported("numpy", self._numpy)
         when_imported("jax", self._jax)
@@ -81,12 +83,11 @@ class Watcher:
         from numdebug.observe.torch.torchrun import TorchRun
 
         return TorchRun(observer, self.options) if observer.tracer.records() else None
-        return observer.run(self.options)
 
     @property
     def saw_forward(self) -> bool:
         """A forward pass ran."""
-        return any(o.saw_forward for o in self.observers.values())
+        return self.given_back or any(o.saw_forward for o in self.observers.values())
 
     @property
     def saw_backward(self) -> bool:
@@ -105,6 +106,7 @@ class Watcher:
 
     def returned(self, name: str, value: Any) -> None:
         """`value` came back from a call that numdebug made: it counts as consumed."""
+        self.given_back = self.given_back or not type(value).__module__.startswith("torch")
         for observer in self.observers.values():
             observer.returned(name, value)
 
@@ -118,9 +120,11 @@ class Watcher:
         for observer in self.observers.values():
             observer.expire()
 
-    def code(self, text: str | bytes, path: str) -> CodeType | None:
-        """The program's file with its operations recorded, where an observer works on its source; else None."""
-        return next((code for o in self.observers.values() if (code := getattr(o, "code", _as_it_is)(text, path)) is not None), None)
+    def code(self, text: str | bytes, path: str) -> CodeType:
+        """One of the program's files, compiled; with its operations recorded where an observer works on its source."""
+        numpy: Any = self.observers.get("numpy")
+        recorded: CodeType | None = numpy.code(text, path) if numpy is not None else None
+        return recorded or compiled(text, path)
 
     def finish(self) -> None:
         """The program has ended: take the hooks away. NumPy is looked at for its own sake, not for that of a framework above it."""
@@ -128,10 +132,6 @@ class Watcher:
             self.observers.pop("numpy").finish()
         for observer in self.observers.values():
             observer.finish()
-
-
-def _as_it_is(text: str | bytes, path: str) -> CodeType | None:
-    return None
 
 
 def watch(folder: Path, journal: Any, options: dict[str, Any]) -> Watcher:
