@@ -167,8 +167,12 @@ class ArrayRun:
         return {}
 
     def functions(self) -> list[HandWritten]:
-        """Hand-written derivatives are part of the graph."""
-        return []
+        """See Run."""
+        return self._functions
+
+    @cached_property
+    def _functions(self) -> list[HandWritten]:
+        return self.graph.functions()
 
     def checks(self) -> list[GradientCheck]:
         """None are recorded."""

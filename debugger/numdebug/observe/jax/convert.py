@@ -13,6 +13,7 @@ import numpy as np
 from numdebug.observe.arrays.graph import Graph, Node, Weight
 from numdebug.observe.frames import Place
 from numdebug.observe.jax.capture import Entry
+from numdebug.observe.jax.derivatives import functions
 from numdebug.observe.jax.evaluate import host
 from numdebug.observe.jax.groups import Group, grouped
 from numdebug.observe.jax.interpret import Context, Interpreter, Item, Slot
@@ -63,6 +64,7 @@ class Converter:
         nodes = [self._node(place, item) for place, item in enumerate(items)]
         recording.ops = [node.op for node in nodes]
         graph = Graph(recording, nodes, self.arrays, frames=self._frames)
+        graph.functions = lambda: functions(self.observer.capture.uses, self.observer.frames)
         self.reads = self._differentiated()
         graph.losses = self._losses()
         graph.weights = self._weights()
