@@ -12,15 +12,13 @@ import numpy as np
 from jax.extend.core import Literal
 
 from numdebug.observe.frames import Place
+from numdebug.observe.jax.calls import CALLS
+from numdebug.observe.jax.compiled import differs, explained
 from numdebug.observe.jax.evaluate import compute, host
 from numdebug.observe.jax.sites import Library, Sites, draws
 
 MOST = 60_000  # equations evaluated for one window; of loops beyond it only some iterations are opened
 OPENED = 3  # iterations of such a loop: the first that is not finite (or the last), and those before it
-_CALLS = {
-    "jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr", "remat2": "jaxpr", "checkpoint": "jaxpr",
-    "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr", "custom_vmap_call": "call", "core_closed_call": "call_jaxpr",
-}  # fmt: skip
 
 
 class Slot:
@@ -134,11 +132,38 @@ class Interpreter:
             inner = self._inside(context, params.get("name", ""), closed)
             results = self._run(closed.jaxpr, [Slot(host(c)) for c in closed.consts], args, inner)
             passed = {id(a) for a in args}
-            for slot, array in zip(results, outs, strict=True):
-                if id(slot) not in passed and slot.number is None:
+            for place, (slot, array) in enumerate(zip(results, outs, strict=True)):
+                if id(slot) in passed or slot.number is not None:
+                    continue
+                if differs(slot.array, array):
+                    results[place] = self._rewritten(closed, args, place, slot, array, inner)
+                else:
                     slot.array = array
             return results
         return self._primitive(primitive, params, args, context, key, outs)
+
+    def _rewritten(self, closed: Any, args: list[Slot], place: int, slot: Slot, array: np.ndarray, context: Context) -> Slot:
+        """The compiler made something else of an output: an operation of its own, at the equation that it rewrote."""
+        written = slot.array
+        why = explained(closed, [a.array for a in args], place, written)
+        numbers = [v for v in getattr(why.equation, "invars", ()) if isinstance(v, Literal)] if why is not None else []
+        if why is None or numbers and why.equation.primitive.name in ("add", "sub"):  # an epsilon that it let vanish: that has a name
+            slot.array = array
+            return slot
+        equation = why.equation
+        places, library = self.sites.of(equation.source_info.traceback) if equation is not None else ((), ())
+        item = slot.item
+        here = replace(
+            context,
+            places=_joined(places, context.places) if places else item.places if item is not None else context.places,
+            library=library,
+            phase=item.phase if item is not None else context.phase,
+        )
+        made = self._made("compiled", [slot], array, lambda arrays, wide: list(arrays), here)
+        assert made.item is not None
+        made.item.given = True
+        made.item.params = {"equation": equation.primitive.name if equation is not None else "", "simplifier": why.without_simplifier}
+        return made
 
     def _inside(self, context: Context, name: str, closed: Any, places: tuple[Place, ...] | None = None, library: Library = ()) -> Context:
         info = getattr(getattr(closed, "jaxpr", closed), "debug_info", None)
@@ -181,8 +206,8 @@ class Interpreter:
         if scope:
             here = replace(here, scope=(*context.scope, *scope))
         name = eqn.primitive.name
-        if name in _CALLS:
-            inner = eqn.params[_CALLS[name]]
+        if name in CALLS:
+            inner = eqn.params[CALLS[name]]
             closed = hasattr(inner, "jaxpr")
             consts = [Slot(host(c)) for c in inner.consts] if closed else []
             label = eqn.params.get("name") or name
@@ -381,7 +406,7 @@ def training_loop(jaxpr: Any) -> int | None:
             return int(eqn.params["length"])
         inner = [v for v in eqn.params.values() if hasattr(v, "eqns") or hasattr(v, "jaxpr")]
         found = next((n for v in inner if (n := training_loop(getattr(v, "jaxpr", v))) is not None), None)
-        if found is not None and eqn.primitive.name in _CALLS:
+        if found is not None and eqn.primitive.name in CALLS:
             return found
     return None
 

@@ -32,6 +32,8 @@ def described(item: Item) -> tuple[str, list[Slot], dict[str, Any]]:
     scalars: dict[str, Any] = {}
     if name == "where":
         return _where(operands)
+    if name == "compiled":
+        return name, operands, dict(p)
     if name == "clamp":
         return _clamp(operands)
     if name in _TWO and len(operands) == 2:
