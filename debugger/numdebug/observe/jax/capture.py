@@ -66,6 +66,7 @@ class Capture:
     def __init__(self, sites: Sites, listener: Any) -> None:
         self.sites = sites
         self.listener = listener
+        self.setup: list[Entry] = []  # before the first step: where data and parameters were made
         self.segments: deque[list[Entry]] = deque([[]], maxlen=3)
         self.count = 0
         self.step = 0
@@ -201,6 +202,14 @@ class Capture:
         segment.append(entry)
         if len(segment) > SEGMENT:
             del segment[: SEGMENT // 2]
+
+    def entries(self) -> list[Entry]:
+        """What is still known, in order."""
+        return [*self.setup, *(entry for segment in self.segments for entry in segment)]
+
+    def first_step(self) -> None:
+        """Everything until now was set-up."""
+        self.setup, self.segments[-1] = self.segments[-1], []
 
     def boundary(self, step: int) -> None:
         """A new step begins."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
@@ -77,7 +77,6 @@ class Loop:
         self.carry = self.carry or self.args[n:m]
         self.closed = p["jaxpr"]
         self.body, self.length = self.closed.jaxpr, p["length"]
-        self.constants = [Slot(host(c)) for c in self.closed.consts]
         self.results = len(self.closed.out_avals) - p["num_carry"]
         self.order = range(self.length - 1, -1, -1) if p["reverse"] else range(self.length)
 
@@ -117,10 +116,12 @@ class Context:
 class Interpreter:
     """`items` in order of execution."""
 
-    def __init__(self, sites: Sites) -> None:
+    def __init__(self, sites: Sites, outside: Callable[[Any], Slot]) -> None:
         self.sites = sites
+        self.outside = outside  # the Slot of an array that the program holds
         self.items: list[Item] = []
         self.incomplete: str | None = None
+        self.rounds: list[tuple[int, list[tuple[Slot, Slot, Slot]]]] = []  # of training loops: step, (at the start, before, after)
         self._calls = count()
 
     # -- one call of the program's ---------------------------------------------------------------------------------
@@ -130,7 +131,7 @@ class Interpreter:
         if primitive.name in ("jit", "pjit") and not any(draws(file) for _, file in context.library):
             closed = params["jaxpr"]
             inner = self._inside(context, params.get("name", ""), closed)
-            results = self._run(closed.jaxpr, [Slot(host(c)) for c in closed.consts], args, inner)
+            results = self._run(closed.jaxpr, self._constants(closed), args, inner)
             passed = {id(a) for a in args}
             for place, (slot, array) in enumerate(zip(results, outs, strict=True)):
                 if id(slot) in passed or slot.number is not None:
@@ -175,6 +176,10 @@ class Interpreter:
             calls=(*context.calls, next(self._calls)),
         )
 
+    def _constants(self, closed: Any) -> list[Slot]:
+        """Arrays that a traced function took from around it."""
+        return [self.outside(c) for c in closed.consts]
+
     # -- jaxprs ----------------------------------------------------------------------------------------------------
 
     def _run(self, jaxpr: Any, consts: Sequence[Slot], args: Sequence[Slot], context: Context) -> list[Slot]:
@@ -209,7 +214,7 @@ class Interpreter:
         if name in CALLS:
             inner = eqn.params[CALLS[name]]
             closed = hasattr(inner, "jaxpr")
-            consts = [Slot(host(c)) for c in inner.consts] if closed else []
+            consts = self._constants(inner) if closed else []
             label = eqn.params.get("name") or name
             return self._run(inner.jaxpr if closed else inner, consts, args, self._inside(here, str(label), inner))
         if name == "scan":
@@ -267,7 +272,9 @@ class Interpreter:
         here = replace(context, loop=(*context.loop, f"scan#{index}"), calls=(*context.calls, next(self._calls)))
         if trains:
             here = replace(here, step=index)
-        outs = self._run(loop.body, loop.constants, [*loop.consts, *carry, *row], here)
+        outs = self._run(loop.body, self._constants(loop.closed), [*loop.consts, *carry, *row], here)
+        if trains:
+            self.rounds.append((index, list(zip(loop.carry, carry, outs[: len(carry)], strict=True))))
         return outs[: len(carry)], outs[len(carry) :]
 
     def _stacked(self, loop: Loop, columns: list[dict[int, Slot]], avals: list[Any], context: Context) -> list[Slot]:
@@ -314,10 +321,11 @@ class Interpreter:
         test, body = p["cond_jaxpr"], p["body_jaxpr"]
         n, m = p["cond_nconsts"], p["body_nconsts"]
         test_consts, body_consts, carry = args[:n], args[n : n + m], args[n + m :]
-        inner = [Slot(host(c)) for c in body.consts]
-        outer = [Slot(host(c)) for c in test.consts]
+        start, trains = carry, context.phase == "forward" and has_transpose(body.jaxpr)
+        inner, outer = self._constants(body), self._constants(test)
         for index in count():
             here = replace(context, loop=(*context.loop, f"while#{index}"), calls=(*context.calls, next(self._calls)))
+            here = replace(here, step=index) if trains else here
             (go,) = self._run(test.jaxpr, outer, [*test_consts, *carry], here)
             if not np.any(go.array):
                 return list(carry)
@@ -326,6 +334,8 @@ class Interpreter:
                 self.incomplete = "a loop is too long to be looked into"
                 return rest
             new = self._run(body.jaxpr, inner, [*body_consts, *carry], here)
+            if trains:
+                self.rounds.append((index, list(zip(start, carry, new, strict=True))))
             if go.array.ndim:  # batched: lanes that have stopped keep their carry
                 new = [self._masked(go, before, after, here) for before, after in zip(carry, new, strict=True)]
             carry = new
@@ -337,7 +347,7 @@ class Interpreter:
         chosen = min(max(int(index.array), 0), len(branches) - 1)
         closed = branches[chosen]
         here = replace(context, loop=(*context.loop, f"cond#{chosen}"), calls=(*context.calls, next(self._calls)))
-        return self._run(closed.jaxpr, [Slot(host(c)) for c in closed.consts], rest, here)
+        return self._run(closed.jaxpr, self._constants(closed), rest, here)
 
     def _solve(self, eqn: Any, args: list[Slot], context: Context) -> list[Slot]:
         lengths, jaxprs = eqn.params["const_lengths"], eqn.params["jaxprs"]
@@ -345,7 +355,7 @@ class Interpreter:
         consts = args[start : start + lengths.solve]
         right = args[start + lengths.solve + lengths.transpose_solve :]
         closed = jaxprs.solve
-        return self._run(closed.jaxpr, [Slot(host(c)) for c in closed.consts], [*consts, *right], self._inside(context, "solve", closed))
+        return self._run(closed.jaxpr, self._constants(closed), [*consts, *right], self._inside(context, "solve", closed))
 
     # -- pieces of control flow, as operations ---------------------------------------------------------------------
 

@@ -59,7 +59,7 @@ class JaxObserver:
     @property
     def computed(self) -> bool:
         """A number that the program computed was read or printed."""
-        made = {id(out) for segment in self.capture.segments for entry in segment for out in entry.outs}
+        made = {id(out) for entry in self.capture.entries() for out in entry.outs}
         return any(id(a) in made and _is_float(a) for a in self.taken)
 
     @property
@@ -82,7 +82,7 @@ class JaxObserver:
         from numdebug.observe.arrays.arrayrun import ArrayRun
         from numdebug.observe.jax.convert import Converter
 
-        if not any(self.capture.segments):
+        if not self.capture.entries():
             return None
         self.capture.quiet += 1
         try:
@@ -169,6 +169,7 @@ class JaxObserver:
     def _boundary(self) -> None:
         if not self.started:
             self.started = True
+            self.capture.first_step()
             return
         self.steps.append(self.current)
         if len(self.steps) > HISTORY:
@@ -220,7 +221,7 @@ class JaxObserver:
 
     def _left_behind(self) -> None:
         """Numbers that the program read or printed, and arrays that it keeps under a name."""
-        made = {id(out) for segment in self.capture.segments for entry in segment for out in entry.outs}
+        made = {id(out) for entry in self.capture.entries() for out in entry.outs}
         seen: set[int] = set()
         for held in self.taken:
             if id(held) in made and id(held) not in seen and _is_float(held) and not finite(held):
