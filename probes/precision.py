@@ -20,7 +20,7 @@ import numpy as np
 from numdebug.evidence import Evidence, Number
 from numdebug.formats import FORMATS
 from numdebug.formulas import SOLVERS, formula, region
-from numdebug.graph import climb, first
+from numdebug.graph import STRUCTURAL, climb, first
 from numdebug.recording import Op, Recording, Sink, Value
 from numdebug.run import CannotAsk, Error, Run
 
@@ -106,12 +106,13 @@ def culprits(run: Run, value: Value, errors: dict[int, Error]) -> list[Op]:
     todo, seen = [value], {value.id}
     while todo:
         current = todo.pop(0)
-        if current.id not in errors or not (harmed(errors[current.id]) or vanished(errors[current.id])):
+        if current.id not in errors:
             continue
         op = run.recording.producer(current)
         if op is None:
             continue
-        wrong = [v for v in op.operands if v.id in errors and (harmed(errors[v.id]) or vanished(errors[v.id]))]
+        picks = op.name in STRUCTURAL or op.name == "where"  # what was picked need not be half of what it was picked from
+        wrong = [v for v in op.operands if v.id in errors and (_wrong_enough(errors[v.id], picks) or vanished(errors[v.id]))]
         if not wrong and op not in found:
             found.append(op)
         for v in wrong:
@@ -119,6 +120,10 @@ def culprits(run: Run, value: Value, errors: dict[int, Error]) -> list[Op]:
                 seen.add(v.id)
                 todo.append(v)
     return sorted(found, key=lambda op: op.index)
+
+
+def _wrong_enough(error: Error, picks: bool) -> bool:
+    return harmed(error) or (picks and error.lost > 0)
 
 
 def _solvers(run: Run, value: Value, errors: dict[int, Error]) -> list[Op]:

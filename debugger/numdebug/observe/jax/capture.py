@@ -132,9 +132,11 @@ class Capture:
 
         @functools.wraps(call)
         def called(function: Any, *args: Any, **kwargs: Any) -> Any:
-            if capture.on and not kwargs and sum(u.function is function for u in capture.uses) < USES and capture._own(function):
-                places, _ = capture.sites.here(sys._getframe(1))
-                capture.uses.append(Use(function, args, places))
+            if capture.on and not kwargs and capture._own(function):
+                known = [u for u in capture.uses if u.function is function]
+                if len(known) >= USES:  # the first and the latest: what holds at the start need not hold later
+                    capture.uses.remove(known[-1])
+                capture.uses.append(Use(function, args, capture.sites.here(sys._getframe(1))[0]))
             return call(function, *args, **kwargs)
 
         return called
