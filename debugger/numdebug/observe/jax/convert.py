@@ -191,7 +191,8 @@ class Converter:
         for item in kept:
             if isinstance(item, Group):  # outputs that somebody outside of the group reads, the last one first
                 used = [s for s in item.results if id(s) in needed]
-                item.results = used or item.results[:1]
+                arrays = [s for s in used if isinstance(s.array, np.ndarray)] if item.given else []  # not the random keys on the way
+                item.results = arrays or used or item.results[:1]
         return kept
 
     # -- operations ------------------------------------------------------------------------------------------------

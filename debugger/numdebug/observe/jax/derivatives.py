@@ -71,9 +71,9 @@ def _known(leaf: Any) -> Any:
     """Its value as float64, out of the tracers that stand for it; None where nothing but its shape is known."""
     while isinstance(leaf, jax.core.Tracer):
         inner = getattr(leaf, "primal", None)
-        if inner is None and hasattr(leaf, "val"):
+        if inner is None and hasattr(leaf, "batch_dim"):
             inner = leaf.val
-            if getattr(leaf, "batch_dim", None) is not None and isinstance(inner, jax.Array) and not isinstance(inner, jax.core.Tracer):
+            if leaf.batch_dim is not None and isinstance(inner, jax.Array) and not isinstance(inner, jax.core.Tracer):
                 inner = jnp.take(inner, 0, axis=leaf.batch_dim)
         if inner is None:
             return None
