@@ -53,11 +53,18 @@ def measure(run: Run) -> Iterator[Evidence]:
         except CannotAsk:
             continue
         every = culprits(run, sink.value, errors)
+        named = False
         for op in every:
             where = op.site.place if op.site is not None else op.index
             if where not in seen:
                 seen.add(where)
-                yield from _fact(run, sink, op, every, errors)
+                for fact in _fact(run, sink, op, every, errors):
+                    named = True
+                    yield fact
+        for op in [] if named else _eaten(run, sink):
+            if op.site is not None and op.site.place not in seen:
+                seen.add(op.site.place)
+                yield from (fact for fact in _fact(run, sink, op, [op], errors) if fact["proof"])
 
 
 def _wrong(run: Run) -> list[Sink]:
@@ -130,6 +137,12 @@ def _solvers(run: Run, value: Value, errors: dict[int, Error]) -> list[Op]:
 
     above = [op for op in run.recording.upstream(value) if op.name in SOLVERS]
     return [op for op in above if any(v.id in errors and errors[v.id].wrong for v in op.outputs) and not any(map(wrong, op.operands))]
+
+
+def _eaten(run: Run, sink: Sink) -> list[Op]:
+    """Solves whose condition number leaves their format no digit: what is wrong behind them may only be exposed where they are compared."""
+    above = [op for op in run.recording.upstream(sink.value) if op.name in SOLVERS and op.outputs[0].dtype in FORMATS and op.operands]
+    return [op for op in above if (found := _condition(run, op)) and found["digits"].value == 0]
 
 
 def _fact(run: Run, sink: Sink, op: Op, every: list[Op], errors: dict[int, Error]) -> Iterator[Evidence]:

@@ -8,9 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from numdebug.catalogue._dialects import in_words_of
 from numdebug.confirm import confirm
 from numdebug.evidence import Evidence
-from numdebug.fixes import write_diff, write_together
+from numdebug.fixes import framework_of, write_diff, write_together
 from numdebug.latent import latent
 from numdebug.match import match, settle
 from numdebug.probing import asked, probes
@@ -35,7 +36,7 @@ def analyse(watcher: Any, journal: Any, options: dict[str, Any]) -> None:
         for fact in evidence:
             if fact.kind == "gradients-checked":
                 journal.add("note", text=_checked(fact))
-        found = match(evidence, options.get("select"), options.get("ignore") or ())
+        found = [_spoken(run, d, watcher.folder) for d in match(evidence, options.get("select"), options.get("ignore") or ())]
         confirmed = confirm(run, found, evidence, _trial(watcher, options))
         settled = settle(confirmed, evidence)
         for diagnosis in settled:
@@ -171,8 +172,15 @@ def _change(repair: Repair) -> str:
     return f"the repair ({repair.summary})"
 
 
+def _spoken(run: Run, d: Diagnosis, folder: Path) -> Diagnosis:
+    """In the words of the file that the diagnosis points into."""
+    file = folder / d.site.file if d.site is not None else None
+    return in_words_of((file and framework_of(file)) or run.recording.framework, d)
+
+
 def explain(run: Run, d: Diagnosis, evidence: Sequence[Evidence], folder: Path) -> Diagnosis:
     """The fix as a diff, where it can be written, and the frames that lead to the line."""
+    d = _spoken(run, d, folder)
     summary = d.fix.summary if d.fix is not None else ""
     diff = None
     if d.repair is not None:

@@ -21,8 +21,8 @@ _FORMS = {
 }
 
 
-def with_siblings(repair: Repair, evidence: Sequence[Evidence]) -> Repair:
-    """The repair with every further target of the same form in the same function, or on the same inner result."""
+def with_siblings(repair: Repair, evidence: Sequence[Evidence], everywhere: bool = False) -> Repair:
+    """The repair with every further target of the same form in the same function, or on the same inner result (or `everywhere`)."""
     form = _FORMS.get(repair.form)
     target = repair.sites.get("target")
     if form is None or target is None:
@@ -36,7 +36,7 @@ def with_siblings(repair: Repair, evidence: Sequence[Evidence]) -> Repair:
             continue
         same_inner = inner in e.ops and e.ops[inner] == repair.ops.get(inner)
         same_function = e.site.file == target.file and e.site.function == target.function
-        if not (same_inner or same_function):
+        if not (same_inner or same_function or everywhere):
             continue
         known.add(e.site.span)
         count += 1

@@ -103,7 +103,7 @@ def in_program(d: Diagnosis, trial: Try | None, failed: bool, was: float | None 
 
 def _cured(d: Diagnosis, outcome: Trial, failed: bool, agreement: str = "") -> Diagnosis:
     before = "the program as it is fails" if failed else "the program as it is shows the harm"
-    finite = f"all {outcome.steps} steps are finite" if outcome.steps else "all of it is finite"
+    finite = f"all {outcome.steps} steps are finite" if outcome.steps > 1 else "all of it is finite"
     after = finite if failed else "it is gone"
     losses = ""
     if outcome.first_loss is not None and outcome.last_loss is not None:
@@ -191,10 +191,12 @@ def _line(
 def _choices(repair: Repair, evidence: Sequence[Evidence]) -> list[tuple[Repair, bool]]:
     """The repair with its siblings, and other forms of it; True where it is for the case that none before it could be written."""
     whole = with_siblings(repair, evidence)
+    everywhere = with_siblings(repair, evidence, everywhere=True)
     clamp = Repair("clamp_argument", "rewrite", repair.summary, whole.sites, whole.ops, {"lo": "eps", "lo_value": 1e-7})
     return [
         (whole, False),
         *([(repair, True)] if whole is not repair else []),
+        *([(everywhere, False)] if everywhere.sites != whole.sites else []),
         *((other, False) for other in alternatives(repair)[1:]),
         *([(clamp, True)] if repair.form in _BEHIND_A_LOG else []),
     ]

@@ -29,6 +29,9 @@ from numdebug.rules import Above, Anywhere, Found, birth, form, seen
 
 def _because(hit: Found) -> str:
     b = hit[0]
+    if b.kind == "growing-state":
+        values = f"from {number(b['first_size'])} to {number(b['last_size'])}"
+        return f"each of {b['passes']} passes through this line makes the state {number(b['factor'])} times larger, {values}"
     if b.kind == "gradient-flow":
         values = f"values from {number(b['first_size'])} to {number(b['last_size'])}"
         back = f"derivatives from {number(b['last_gradient'])} at the last to {number(b['first_gradient'])} at the first"
@@ -108,6 +111,7 @@ _OVERFLOW = birth(
     optimizer=False,
 ) & ~form("softmax", "logsumexp", "root-of-squares", "log-of-product")
 _GROWING_LOSS = seen("loss-history", failed=True, growing_steps=Above(1), growth=Above(10))
+_GROWING_STATE = seen("growing-state") & ~Anywhere(seen("swinging-state"))
 _AT_START = seen("gradient-flow", trend="growing", first=True)
 _AT_END = seen("gradient-flow", trend="growing", first=False)
 
@@ -116,7 +120,9 @@ bug = Bug(
     id="exploding-gradient",
     title="values or gradients that grow from layer to layer",
     family="gradient",
-    when=(_OVERFLOW & ~Anywhere(_GROWING_LOSS)) | (_AT_START & Anywhere(_OVERFLOW)) | (_AT_START & Anywhere(seen("stalled"))) | _AT_END,
+    when=(_GROWING_STATE & Anywhere(_OVERFLOW))
+    | (_OVERFLOW & ~Anywhere(_GROWING_LOSS))
+    | (_AT_START & Anywhere(_OVERFLOW)) | (_AT_START & Anywhere(seen("stalled"))) | _AT_END,
     because=_because,
     fix="normalise between layers, scale the initial weights, or clip by norm",
     repair=_repair,

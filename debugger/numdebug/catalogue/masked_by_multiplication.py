@@ -78,6 +78,7 @@ bug = Bug(
         | birth(op="mul", born="0*inf", **{"from": "finite"})
         | birth(op=("sub", "add"), born="inf-inf")
     )
+    & ~birth(optimizer=True)
     & ~form("log-of-softmax", "log-of-sigmoid", "softmax", "logsumexp"),
     because=_because,
     fix="use where or masked_fill instead of the product",

@@ -25,13 +25,14 @@ from numdebug.fixes import (  # noqa: F401  (each adds its writers to FORMS)
     products,
     rearranged,
     settings,
+    spelling,
     training,
 )
 from numdebug.fixes.job import FORMS, Job
-from numdebug.fixes.source import Refused
+from numdebug.fixes.source import Refused, Source
 from numdebug.report.model import Repair
 
-__all__ = ["write_diff", "write_together"]
+__all__ = ["framework_of", "write_diff", "write_together"]
 
 
 def write_diff(repair: Repair, folder: Path) -> str | None:
@@ -55,6 +56,14 @@ def write_together(repairs: Sequence[Repair], folder: Path) -> str | None:
             FORMS[repair.form](first.beside(repair))
         return first.diff()
     except Exception:  # as in write_diff
+        return None
+
+
+def framework_of(path: Path) -> str | None:
+    """torch, jax, keras or numpy: whose words a file is written in; None where it cannot be told."""
+    try:
+        return spelling.framework(Source(path, path.name)).framework
+    except (Refused, OSError, SyntaxError, ValueError):
         return None
 
 

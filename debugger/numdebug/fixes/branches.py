@@ -7,7 +7,7 @@ import ast
 from numdebug.fixes import moving, scope
 from numdebug.fixes.arguments import find_guarded
 from numdebug.fixes.job import Job, form
-from numdebug.fixes.operations import Operation, is_op, operation
+from numdebug.fixes.operations import Operation, constant, is_op, operation
 from numdebug.fixes.softmaxes import constructor_of, in_place, softmax
 from numdebug.fixes.source import Refused, Source
 from numdebug.fixes.tracing import named_before
@@ -24,7 +24,7 @@ def write_safe_where(job: Job) -> None:
             raise Refused("no where")
         source = job.source(job.repair.sites[site])
         _, call = job.find(site, ast.Call, lambda n, s=source: is_op(s, n, "where", "masked_fill") is not None)  # type: ignore[misc]
-        own, node, argument = find_guarded(job, role)
+        own, node, argument, spread = _singular(job, role)
         if own is not source:
             raise Refused("the where is in another file")
         condition, default = _condition(source, call)
@@ -35,10 +35,24 @@ def write_safe_where(job: Job) -> None:
         if op is not None and in_place(op) or isinstance(node, ast.AugAssign):
             raise Refused("in place")
         text = _said_at(source, condition, call, node)
+        text = f"{fit(text, ATOM)}{spread}" if spread else text
         safe = number(job.get("safe", 1.0))
         inner = source.text(argument)
         pair = (inner, safe) if branch == "a" else (safe, inner)
         job.replace(source, argument, words(job, source, node).call("where", text, *pair))
+
+
+def _singular(job: Job, role: str) -> tuple[Source, ast.AST, ast.expr, str]:
+    """The singular expression, what to make safe in it, and how a condition on its result spreads over that: a norm loses an axis."""
+    source = job.source(job.repair.sites[role])
+    node = job.maybe(role, ast.Call)
+    op = is_op(source, node, "norm", "vector_norm")
+    if node is None or op is None:
+        return (*find_guarded(job, role), "")
+    over = constant(source, op.argument(1, "dim", "axis"))
+    if over != -1 or op.keep is not None:
+        raise Refused("a norm over other axes than the last")
+    return source, node, op.operand, "[..., None]"
 
 
 def _condition(source: Source, call: ast.Call) -> tuple[ast.expr, str | None]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from numdebug.load import frameworks
 from numdebug.load import values as v
 
 MAKERS = ("make_", "get_", "build_", "create_", "sample_", "")
@@ -70,14 +71,16 @@ class Names:
     def models(self) -> list[str]:
         """Models, most likely first: conventional names, then those that hold or train something, submodules last."""
         names = [n for n, x in self.values.items() if v.is_model(x)]
-        inner = {id(m) for n in names for m in list(self.values[n].modules())[1:]}
+        torch = [n for n in names if frameworks.model_kind(self.values[n]) == "torch"]
+        inner = {id(m) for n in torch for m in list(self.values[n].modules())[1:]}
         order = {n: i for i, n in enumerate(v.MODEL)}
-        trained = {n: any(p.requires_grad for p in self.values[n].parameters()) for n in names}
+        trained = {n: n not in torch or any(p.requires_grad for p in self.values[n].parameters()) for n in names}
         return sorted(names, key=lambda n: (id(self.values[n]) in inner, not trained[n], order.get(n, len(order))))
 
     def arrays(self) -> list[str]:
         """Arrays that may be inputs, in order of definition: no parameters, no targets, no module-level scalars."""
-        return [n for n, x in self.values.items() if v.is_array(x) and not v.is_parameter(x) and n not in v.TARGET and len(x.shape) > 0]
+        found = [n for n, x in self.values.items() if v.is_array(x) and n not in v.TARGET and len(x.shape) > 0]
+        return [n for n in found if not v.is_parameter(self.values[n]) and not frameworks.is_key(self.values[n])]
 
     def target(self) -> str | None:
         """The conventional target."""
@@ -108,7 +111,7 @@ def for_function(function: Callable[..., Any], names: Names) -> Call | None:
     if not wanted or any(found[p] is None for p in wanted):
         return None
     made = {p: names.get(str(found[p])) for p in wanted}
-    if not any(v.holds_arrays(x) or v.is_module(x) for x in made.values()):
+    if not any(v.holds_arrays(x) or v.is_module(x) or frameworks.is_tree(x) for x in made.values()):
         return None
     keyword_only = {p.name for p in parameters(function) if p.kind is p.KEYWORD_ONLY}
     args = tuple(made[p] for p in wanted if p not in keyword_only)
@@ -119,7 +122,7 @@ def for_function(function: Callable[..., Any], names: Names) -> Call | None:
 
 def for_model(model: Any, names: Names) -> Iterator[Call]:
     """Calls of `model` worth trying, best first."""
-    params = parameters(model.forward)
+    params = parameters(frameworks.forward(model))
     takes_any = any(p.kind is p.VAR_KEYWORD for p in params)
     plain = [p for p in params if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     wanted = [p.name for p in plain if p.default is p.empty]

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from numdebug.errors import UserError
-from numdebug.load import arguments, values
+from numdebug.load import arguments, frameworks, pure, values
 from numdebug.load.arguments import Call, Names
 
 LOSS_WORDS = ("loss", "criterion", "objective", "nll", "elbo", "energy")
@@ -68,6 +68,8 @@ def try_calls(
 ) -> None:
     """Try plans, best first, until one of them shows a forward or backward pass; `attempts` says how each went, also when this raises."""
     functions = values.own_functions(module)
+    if not pure.imports_torch(module):  # a forward pass of a function counts as one: what ran already is not called again
+        functions = pure.never_ran(module, functions)
     names = Names(values.public_values(module), functions, given)
     plans = named_plans(module, name, names, watcher) if name else all_plans(module, names, watcher)
     tried: set[str] = set()
@@ -107,6 +109,9 @@ def models(module: ModuleType) -> list[str]:
 def all_plans(module: ModuleType, names: Names, watcher: Watcher) -> Iterator[Plan]:
     """Steps and losses that take the model, then other losses, models, helpers, model classes, and at last functions without arguments."""
     functions = names.functions
+    for name, function in values.transformed(module).items():
+        if frameworks.takes_gradient(function) and name not in pure.called_by_the_file(module):
+            yield from function_plans(name, function, names, watcher)
     likely = [n for n in functions if n in STEP_NAMES] + [n for n in functions if is_loss_name(n)]
     for with_model in (True, False):
         for name in likely:
@@ -114,7 +119,7 @@ def all_plans(module: ModuleType, names: Names, watcher: Watcher) -> Iterator[Pl
                 yield from function_plans(name, functions[name], names, watcher)
     for name in names.models():
         yield from model_plans(name, names.values[name], names, watcher)
-    called = {c for f in functions.values() for c in f.__code__.co_names}
+    called = {c for f in functions.values() for c in values.code(f).co_names}
     helpers = [n for n in functions if n not in likely and n not in LAST_RESORT and n not in called]
     for name in helpers[:HELPERS_TRIED]:
         yield from function_plans(name, functions[name], names, watcher)
@@ -163,14 +168,51 @@ def function_plans(name: str, function: Callable[..., Any], names: Names, watche
     """The call of one function, where the file has a value for every parameter."""
     call = arguments.for_function(function, names)
     if call is not None:
-        yield Plan(f"{name}({call.text})", lambda: deliver(function(*call.args, **call.kwargs), name, watcher))
+        yield Plan(f"{name}({call.text})", lambda: _run_function(name, function, call, watcher))
+
+
+def _run_function(name: str, function: Callable[..., Any], call: Call, watcher: Watcher) -> str:
+    result = function(*call.args, **call.kwargs)
+    if pure.unseen(result, watcher) and not call.kwargs and not frameworks.takes_gradient(function):
+        more = pure.differentiated(function, call.args)
+        if more is not None:
+            values_and_gradients, text = more
+            return deliver(values_and_gradients, name, watcher) + text
+    return deliver(result, name, watcher)
 
 
 def model_plans(name: str, model: Any, names: Names, watcher: Watcher) -> Iterator[Plan]:
     """Calls of a model, each followed by the file's loss where there is one and a target for it."""
     for call in arguments.for_model(model, names):
+        if frameworks.model_kind(model) != "torch":
+            yield from pure_plans(name, model, call, names, watcher)
+            continue
         text = f"{name}({call.text})"
         yield Plan(text, lambda call=call: _run_model(name, model, call, names, watcher))  # type: ignore[misc]  # default-bound lambda
+
+
+def pure_plans(name: str, model: Any, call: Call, names: Names, watcher: Watcher) -> Iterator[Plan]:
+    """The same for models of JAX and Keras, which are differentiated as functions of their parameters."""
+    for text, apply, state in pure.applications(name, model, call, names.values):
+        yield Plan(text, lambda apply=apply, state=state: _run_pure(name, model, apply, state, call, names, watcher))  # type: ignore[misc]  # as above
+
+
+def _run_pure(
+    name: str, model: Any, apply: Callable[[Any], Any], state: Any, call: Call, names: Names, watcher: Watcher
+) -> str:
+    output = apply(state)
+    then = ""
+    whole = apply
+    if values.loss_in(output) is None:
+        found = _loss_of(output, model, call, names)
+        if found is not None:
+            then, output = f", then {found[0]}", found[1]
+            whole = lambda state: _loss_of(apply(state), model, call, names)[1]  # type: ignore[index]  # noqa: E731
+    if pure.unseen(output, watcher) and frameworks.model_kind(model) != "keras":
+        more = pure.differentiated(whole, (state,), name)
+        if more is not None:
+            return then + deliver(more[0], name, watcher) + more[1]
+    return then + deliver(output, name, watcher)
 
 
 def class_plans(name: str, kind: type, names: Names, watcher: Watcher) -> Iterator[Plan]:

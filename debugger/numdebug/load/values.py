@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Mapping
-from types import FunctionType, ModuleType
+from collections.abc import Callable, Iterator, Mapping
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
+
+from numdebug.load import frameworks
 
 MODEL = ("model", "net", "network", "module", "nn", "classifier", "regressor", "policy", "actor", "critic", "encoder", "decoder", "layer")
 INPUT = (
@@ -58,7 +59,8 @@ TARGET = (
     "yb",
     "ground_truth",
 )
-OPTIMIZER = ("optimizer", "opt", "optim", "optimiser")
+OPTIMIZER = ("optimizer", "opt", "optim", "optimiser", "tx")
+PARAMETERS = ("params", "parameters", "weights", "theta", "variables")
 CRITERION = ("criterion", "loss_fn", "loss_func", "loss_function", "loss_f", "lossfn", "objective", "loss", "crit", "compute_loss")
 OUTPUT = (
     "logits",
@@ -80,7 +82,7 @@ OUTPUT = (
 )
 SCALER = ("scaler", "grad_scaler")
 SCHEDULER = ("scheduler", "sched", "lr_scheduler")
-GROUPS = (MODEL, INPUT, TARGET, OPTIMIZER, CRITERION, SCALER, SCHEDULER)
+GROUPS = (MODEL, PARAMETERS, INPUT, TARGET, OPTIMIZER, CRITERION, SCALER, SCHEDULER)
 
 
 def is_array(value: Any) -> bool:
@@ -115,56 +117,43 @@ def _members(value: Any) -> list[Any]:
     return list(value) if isinstance(value, tuple | list) else []
 
 
-def _torch(path: str) -> Any:
-    """`torch.a.b` where the program has imported torch, else None. numdebug itself never imports it here."""
-    found: Any = sys.modules.get("torch")
-    for part in path.split("."):
-        found = getattr(found, part, None)
-    return found
-
-
-def _is(value: Any, *paths: str) -> bool:
-    return any(isinstance(kind, type) and isinstance(value, kind) for kind in map(_torch, paths))
-
-
 def is_module(value: Any) -> bool:
-    """A torch module of any kind, losses included."""
-    return _is(value, "nn.Module")
+    """A module of any framework and kind, losses included."""
+    return frameworks.model_kind(value) is not None
 
 
 def is_module_class(value: Any) -> bool:
-    """A class of torch modules."""
-    base = _torch("nn.Module")
-    return isinstance(value, type) and isinstance(base, type) and issubclass(value, base)
+    """A class of modules."""
+    return frameworks.model_class(value)
 
 
 def is_loss_module(value: Any) -> bool:
-    """A torch module whose call is a loss: a library loss, or one without parameters that is named as a loss."""
-    if not is_module(value):
+    """A module whose call is a loss: a library loss, or one without parameters that is named as a loss."""
+    if frameworks.is_a(value, *frameworks.LOSSES):
+        return True
+    if not is_module(value) or not type(value).__name__.lower().endswith("loss"):
         return False
-    return _is(value, "nn.modules.loss._Loss") or (
-        type(value).__name__.lower().endswith("loss") and not any(True for _ in value.parameters())
-    )
+    return frameworks.model_kind(value) != "torch" or not any(True for _ in value.parameters())
 
 
 def is_model(value: Any) -> bool:
-    """A torch module that is no loss."""
+    """A module that is no loss."""
     return is_module(value) and not is_loss_module(value)
 
 
 def is_parameter(value: Any) -> bool:
     """A tensor that is trained."""
-    return _is(value, "nn.Parameter")
+    return frameworks.is_a(value, "torch.nn.Parameter")
 
 
 def is_optimizer(value: Any) -> bool:
-    """A torch optimizer."""
-    return _is(value, "optim.Optimizer")
+    """An optimizer."""
+    return frameworks.is_a(value, *frameworks.OPTIMIZERS)
 
 
 def is_loader(value: Any) -> bool:
     """A torch DataLoader."""
-    return _is(value, "utils.data.DataLoader")
+    return frameworks.is_a(value, "torch.utils.data.DataLoader")
 
 
 def may_be_passed(value: Any) -> bool:
@@ -174,8 +163,12 @@ def may_be_passed(value: Any) -> bool:
     return (
         holds_arrays(value)
         or is_module(value)
+        or is_loss_module(value)
         or is_optimizer(value)
-        or _is(value, "amp.GradScaler", "optim.lr_scheduler.LRScheduler", "Generator", "dtype", "device")
+        or frameworks.is_tree(value)
+        or frameworks.is_a(
+            value, "torch.amp.GradScaler", "torch.optim.lr_scheduler.LRScheduler", "torch.Generator", "torch.dtype", "torch.device"
+        )
     )
 
 
@@ -184,7 +177,7 @@ def scalar_float(value: Any) -> bool:
     if not is_array(value) or getattr(value, "size", None) is None:
         return False
     count = value.numel() if hasattr(value, "numel") else value.size
-    floating = value.is_floating_point() if hasattr(value, "is_floating_point") else getattr(value.dtype, "kind", "") == "f"
+    floating = value.is_floating_point() if hasattr(value, "is_floating_point") else frameworks.differentiable(value)
     return bool(count == 1 and floating)
 
 
@@ -210,10 +203,28 @@ def public_values(module: ModuleType) -> dict[str, Any]:
     return {k: v for k, v in vars(module).items() if not k.startswith("_") and not isinstance(v, ModuleType)}
 
 
-def own_functions(module: ModuleType) -> dict[str, FunctionType]:
-    """Functions that the file itself defines."""
-    return {
-        k: v
-        for k, v in public_values(module).items()
-        if isinstance(v, FunctionType) and v.__code__.co_filename == module.__file__ and k == v.__name__
-    }
+def own_functions(module: ModuleType) -> dict[str, Callable[..., Any]]:
+    """Functions that the file itself defines, decorated or not."""
+    return {k: v for k, (v, inner) in _from_file(module).items() if k == inner.__name__}
+
+
+def transformed(module: ModuleType) -> dict[str, Callable[..., Any]]:
+    """The file's own functions under another name: `grad_fn = jax.value_and_grad(loss)`."""
+    return {k: v for k, (v, inner) in _from_file(module).items() if k != inner.__name__ and v is not inner}
+
+
+def _from_file(module: ModuleType) -> dict[str, tuple[Callable[..., Any], FunctionType]]:
+    found = {}
+    for name, value in public_values(module).items():
+        inner = value if isinstance(value, FunctionType) else None
+        inner = frameworks.wrapped(value) or inner
+        if inner is not None and inner.__code__.co_filename == module.__file__:
+            found[name] = (value, inner)
+    return found
+
+
+def code(function: Callable[..., Any]) -> CodeType:
+    """The code of a function, or of the one inside a transformed one."""
+    inner: Any = frameworks.wrapped(function) or function
+    found: CodeType = inner.__code__
+    return found

@@ -41,6 +41,7 @@ class Watcher:
         self.observers: dict[str, Observer] = {}
         self.failed = ""  # the exception that ended the program
         self.early: dict[str, list[Any]] = {}  # evidence of the first step, by framework
+        self.given_back = False  # a call that numdebug made returned something that is not PyTorch's, which tells by itself
         when_imported("torch", self._torch)
         when_imported("numpy", self._numpy)
         when_imported("jax", self._jax)
@@ -86,7 +87,7 @@ class Watcher:
     @property
     def saw_forward(self) -> bool:
         """A forward pass ran."""
-        return any(o.saw_forward for o in self.observers.values())
+        return self.given_back or any(o.saw_forward for o in self.observers.values())
 
     @property
     def saw_backward(self) -> bool:
@@ -105,6 +106,7 @@ class Watcher:
 
     def returned(self, name: str, value: Any) -> None:
         """`value` came back from a call that numdebug made: it counts as consumed."""
+        self.given_back = self.given_back or not type(value).__module__.startswith("torch")
         for observer in self.observers.values():
             observer.returned(name, value)
 

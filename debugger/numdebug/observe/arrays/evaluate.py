@@ -31,6 +31,8 @@ def needed(graph: Graph, values: Iterable[Value], cut: Iterable[int] = ()) -> li
         place = todo.pop().producer
         if place is not None and place not in seen:
             seen.add(place)
+            if graph.nodes[place].given:  # data, whatever it was made from
+                continue
             todo.extend(v for v in graph.recording.ops[place].operands if v.id not in ends)
     return sorted(seen)
 

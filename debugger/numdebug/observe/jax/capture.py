@@ -6,6 +6,8 @@ traced runs later, as part of a call.
 
 from __future__ import annotations
 
+import functools
+import inspect
 import sys
 from collections import deque
 from collections.abc import Callable
@@ -13,9 +15,10 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax._src import api, array, core, pjit, source_info_util
+from jax._src import api, array, core, custom_derivatives, pjit, source_info_util
 
 from numdebug.observe.frames import Place
+from numdebug.observe.jax.derivatives import Use
 from numdebug.observe.jax.sites import Library, Sites
 
 SEGMENT = 40_000  # calls without a step boundary before the window slides
@@ -25,6 +28,8 @@ _fastpath = pjit._get_fastpath_data
 _process = core.EvalTrace.process_primitive
 _vjp = api.vjp
 _value = array.ArrayImpl._value
+_custom = {kind: kind.__call__ for kind in (custom_derivatives.custom_vjp, custom_derivatives.custom_jvp)}
+USES = 2  # of one hand-written derivative that are kept
 
 
 class Entry:
@@ -61,9 +66,11 @@ class Capture:
     def __init__(self, sites: Sites, listener: Any) -> None:
         self.sites = sites
         self.listener = listener
+        self.setup: list[Entry] = []  # before the first step: where data and parameters were made
         self.segments: deque[list[Entry]] = deque([[]], maxlen=3)
         self.count = 0
         self.step = 0
+        self.uses: list[Use] = []  # of hand-written derivatives
         self.on = False
         self.quiet = 0
         self.inner = 0  # calls of JAX's own that run inside another recorded one
@@ -99,6 +106,8 @@ class Capture:
                 capture.listener.read(held)
             return _value.fget(held)  # type: ignore[misc]
 
+        for kind, call in _custom.items():
+            kind.__call__ = self._with_own_derivative(call)  # type: ignore[method-assign]
         pjit._run_python_pjit = run
         pjit._get_fastpath_data = fastpath
         core.EvalTrace.process_primitive = process  # type: ignore[method-assign]
@@ -114,7 +123,26 @@ class Capture:
         pjit._run_python_pjit = _run
         core.EvalTrace.process_primitive = _process  # type: ignore[method-assign]
         api.vjp = _vjp
+        for kind, call in _custom.items():
+            kind.__call__ = call  # type: ignore[method-assign]
         array.ArrayImpl._value = _value  # type: ignore[method-assign]
+
+    def _with_own_derivative(self, call: Any) -> Any:
+        capture = self
+
+        @functools.wraps(call)
+        def called(function: Any, *args: Any, **kwargs: Any) -> Any:
+            if capture.on and not kwargs and sum(u.function is function for u in capture.uses) < USES and capture._own(function):
+                places, _ = capture.sites.here(sys._getframe(1))
+                capture.uses.append(Use(function, args, places))
+            return call(function, *args, **kwargs)
+
+        return called
+
+    def _own(self, function: Any) -> bool:
+        """The program's own, not one of a library."""
+        code = getattr(inspect.unwrap(function.fun), "__code__", None)
+        return code is not None and self.sites.frames._classify(code) == 1
 
     @property
     def watching(self) -> bool:
@@ -174,6 +202,14 @@ class Capture:
         segment.append(entry)
         if len(segment) > SEGMENT:
             del segment[: SEGMENT // 2]
+
+    def entries(self) -> list[Entry]:
+        """What is still known, in order."""
+        return [*self.setup, *(entry for segment in self.segments for entry in segment)]
+
+    def first_step(self) -> None:
+        """Everything until now was set-up."""
+        self.setup, self.segments[-1] = self.segments[-1], []
 
     def boundary(self, step: int) -> None:
         """A new step begins."""

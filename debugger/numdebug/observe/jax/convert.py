@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -11,17 +14,23 @@ import numpy as np
 from numdebug.observe.arrays.graph import Graph, Node, Weight
 from numdebug.observe.frames import Place
 from numdebug.observe.jax.capture import Entry
+from numdebug.observe.jax.derivatives import functions
 from numdebug.observe.jax.evaluate import host
 from numdebug.observe.jax.groups import Group, grouped
 from numdebug.observe.jax.interpret import Context, Interpreter, Item, Slot
 from numdebug.observe.jax.names import described
 from numdebug.observe.jax.observer import JaxObserver, _is_float, argument_names, result_names, suffix, tidy
+from numdebug.observe.jax.setup import bindings, made_in
 from numdebug.observe.jax.structural import floating, widest
 from numdebug.recording import Frame, Op, Recording, Sink, Site, Value
 
+_COPIES = frozenset({"copy", "device_put", "stage", "convert_element_type", "copy_p"})
 _PLUMBING = frozenset({
     "op", "meth", "deferring_binary_op", "fn", "wrapper", "bind", "bind_with_trace", "fun", "rewriting_take", "f_jitted",
 })  # fmt: skip
+
+
+ROUNDS = 3  # of a training loop, whose weights are looked at
 
 
 class Converter:
@@ -29,9 +38,9 @@ class Converter:
 
     def __init__(self, observer: JaxObserver) -> None:
         self.observer = observer
-        self.interpreter = Interpreter(observer.sites)
+        self.interpreter = Interpreter(observer.sites, self._outside)
         self.slots: dict[int, Slot] = {}  # by identity of the program's arrays
-        self.entries: list[Entry] = [e for segment in observer.capture.segments for e in segment]
+        self.entries: list[Entry] = observer.capture.entries()
         self.copies = {key: array for entry in self.entries for key, array in entry.copies.items()}
         self.ins: dict[int, list[Slot]] = {}
         self.outs: dict[int, list[Slot]] = {}
@@ -40,6 +49,7 @@ class Converter:
         self.items: list[Item] = []
         self.index: dict[int, int] = {}  # by id of an Item: its operation
         self.arrays: dict[int, np.ndarray] = {}
+        self._bindings: dict[str, Site] | None = None
         self._framed: dict[Place, Frame] = {}
         self._kept: list[Slot] = []  # so that their ids stay theirs
 
@@ -60,18 +70,28 @@ class Converter:
         nodes = [self._node(place, item) for place, item in enumerate(items)]
         recording.ops = [node.op for node in nodes]
         graph = Graph(recording, nodes, self.arrays, frames=self._frames)
+        graph.functions = lambda: functions(self.observer.capture.uses, self.observer.frames)
+        self.reads = self._differentiated()
         graph.losses = self._losses()
         graph.weights = self._weights()
         graph.consumed = self._consumed(recording, graph)
         gradients = {w.gradient.id: w.name for w in graph.weights if w.gradient is not None}
+        after = {w.after.id: w.gradient for w in graph.weights if w.after is not None and w.gradient is not None}
         for what, held, name in self.observer.sinks:
             slot = self.slots.get(id(held))
             if slot is not None:
                 value = self._value(slot)
+                if what == "parameter" and value.id in after and not np.isfinite(self.arrays[after[value.id].id]).all():
+                    what, value = "gradient", after[value.id]  # that is where it came from
                 producer = recording.producer(value)
-                site = producer.site if producer is not None else None
                 label = gradients.get(value.id) if what == "gradient" else None
-                recording.sinks.append(Sink(what, value, label or name or self.names.get(id(slot)), site, self.observer.current.index))  # type: ignore[arg-type]
+                site = producer.site if producer is not None else None
+                named = label or name or self.names.get(id(slot))
+                recording.sinks.append(Sink(what, value, named, site, self.observer.current.index))  # type: ignore[arg-type]
+        trained = {id(v) for w in graph.weights for v in (w.gradient, w.after) if v is not None}
+        inner = [s for s in recording.sinks if s.what in ("gradient", "parameter") and id(s.value) not in trained]
+        if len(inner) < len(recording.sinks):  # an optimizer's own state says nothing that the parameters do not say
+            recording.sinks = [s for s in recording.sinks if s not in inner]
         self._places(recording, graph)
         return graph
 
@@ -220,12 +240,29 @@ class Converter:
             producer,
             self.names.get(id(slot)),
             "result" if producer is not None else "input",
+            self._bound(slot) if producer is None else None,
         )
         if is_array:
             self.arrays[number] = np.asarray(array)
         self.values[id(slot)] = known
         self._kept.append(slot)
         return known
+
+    @cached_property
+    def _copies(self) -> dict[int, Slot]:
+        return {id(i.operands[0]): i.results[0] for i in self.items if i.name in _COPIES and i.operands}
+
+    def _bound(self, slot: Slot) -> Site | None:
+        """The program's line that gave a module-level name its value: that of the array, or of the copy that JAX made of it."""
+        name = self.names.get(id(slot))
+        if name is None and id(slot) in self._copies:
+            name = self.names.get(id(self._copies[id(slot)]))
+        main = getattr(sys.modules.get("__main__"), "__file__", None)
+        if name is None or not main:
+            return None
+        if self._bindings is None:
+            self._bindings = bindings(Path(main), self.observer.frames.name(main))
+        return self._bindings.get(name.split(".")[0])
 
     def _site(self, item: Item) -> Site | None:
         if not item.places:
@@ -274,6 +311,8 @@ class Converter:
         for position, entry in enumerate(self.entries):
             if entry.differentiates:
                 found += self._jitted_weights(position, entry)
+        for step, carried in self.interpreter.rounds[-ROUNDS:]:
+            found += self._carried(step, carried)
         for step, _, gradients in self.observer.derivatives:
             for path, argument, gradient in gradients:
                 before, after = self.slots.get(id(argument)), self.slots.get(id(gradient))
@@ -309,20 +348,42 @@ class Converter:
                 last = item.results[0]
         return last
 
+    def _carried(self, step: int, carried: list[tuple[Slot, Slot, Slot]]) -> list[Weight]:
+        """Of one round of a training loop: what the forward pass reads and the round changes by its gradient."""
+        found = []
+        for place, (start, before, after) in enumerate(carried):
+            if not isinstance(before.array, np.ndarray) or not floating(before.array.dtype) or id(before) not in self.reads:
+                continue
+            gradient = _gradient_of(after, before)
+            if gradient is None or before.array.ndim == 0:
+                continue
+            label = self.names.get(id(start)) or f"carry {place}"
+            self._weight_role(before, label)
+            found.append(Weight(step, label, self._value(before), self._value(after), self._value(gradient)))
+        return found
+
+    def _differentiated(self) -> set[int]:
+        """Slots that the forward pass reads: what its backward pass depends on."""
+        found: set[int] = set()
+        wanted = {id(s) for item in self.items if item.phase == "backward" for s in item.operands}
+        for item in reversed(self.items):
+            if item.phase == "forward" and any(id(s) in wanted for s in item.results):
+                wanted.update(id(s) for s in item.operands)
+                found.update(id(s) for s in item.operands)
+        return found | {id(s) for item in self.items if item.phase == "backward" for s in item.operands if s.item is None}
+
     def _jitted_weights(self, position: int, entry: Entry) -> list[Weight]:
         """Of one jitted step: arguments that the forward pass reads and that come back changed, or whose gradient does."""
-        reads = {id(s) for item in self.items if item.entry == position and item.phase == "forward" for s in item.operands}
         arguments = {}
         for name, slot in zip(argument_names(entry), self.ins[position], strict=False):
             if isinstance(slot.array, np.ndarray) and floating(slot.array.dtype) and slot.number is None:
                 arguments.setdefault((suffix(name), slot.array.shape), (name, slot))
         found = []
-        mine = [item for item in self.items if item.entry == position]
         for name, slot in zip(result_names(entry), self.outs[position], strict=False):
             if not isinstance(slot.array, np.ndarray) or not floating(slot.array.dtype) or slot.item is None:
                 continue
             known = arguments.get((suffix(name), slot.array.shape))
-            if known is None or id(known[1]) not in reads or known[1] is slot:
+            if known is None or id(known[1]) not in self.reads or known[1] is slot:
                 continue
             label = tidy(suffix(known[0])) or known[0]
             before = known[1]
@@ -330,7 +391,7 @@ class Converter:
                 gradient, after = slot, self._updated(before, slot)
             else:
                 after = slot
-                gradient = _gradient_of(slot, before, mine)
+                gradient = _gradient_of(slot, before)
             self.names[id(before)] = label
             self._weight_role(before, label)
             found.append(
@@ -376,6 +437,10 @@ class Converter:
                 site = recording.ops[weight.after.producer].site
                 if site is not None:
                     recording.places.setdefault("update", site)
+        main = getattr(sys.modules.get("__main__"), "__file__", None)
+        made = made_in(Path(main), self.observer.frames.name(main)) if main else None
+        if made is not None:
+            recording.places["optimizer"] = made
 
 
 def _nearest(item: Item, candidates: list[Item]) -> Item | None:
@@ -392,7 +457,7 @@ def _links(item: Item) -> list[Any]:
     return [*moments, (part, item.places[:1], item.loop), (part, item.places[:1], ()), (item.step, item.places[:1])]
 
 
-def _gradient_of(after: Slot, before: Slot, items: list[Item]) -> Slot | None:
+def _gradient_of(after: Slot, before: Slot) -> Slot | None:
     """From a parameter's new value up through elementwise operations of its shape, to the first result of the backward pass."""
     todo, seen = [after], set()
     while todo:

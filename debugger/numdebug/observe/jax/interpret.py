@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
@@ -12,14 +12,13 @@ import numpy as np
 from jax.extend.core import Literal
 
 from numdebug.observe.frames import Place
+from numdebug.observe.jax.calls import CALLS
+from numdebug.observe.jax.compiled import differs, explained
 from numdebug.observe.jax.evaluate import compute, host
 from numdebug.observe.jax.sites import Library, Sites, draws
 
-MOST = 60_000  # equations evaluated for one window; loops beyond it run natively
-_CALLS = {
-    "jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr", "remat2": "jaxpr", "checkpoint": "jaxpr",
-    "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr", "custom_vmap_call": "call", "core_closed_call": "call_jaxpr",
-}  # fmt: skip
+MOST = 60_000  # equations evaluated for one window; of loops beyond it only some iterations are opened
+OPENED = 3  # iterations of such a loop: the first that is not finite (or the last), and those before it
 
 
 class Slot:
@@ -63,6 +62,42 @@ class Item:
         return compute(self.primitive, self.params, [r.array.dtype for r in self.results], arrays, wide)
 
 
+@dataclass
+class Loop:
+    """One scan."""
+
+    eqn: Any
+    args: list[Slot]
+    carry: list[Slot] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        p = self.eqn.params
+        n, m = p["num_consts"], p["num_consts"] + p["num_carry"]
+        self.consts, self.xs = self.args[:n], self.args[m:]
+        self.carry = self.carry or self.args[n:m]
+        self.closed = p["jaxpr"]
+        self.body, self.length = self.closed.jaxpr, p["length"]
+        self.results = len(self.closed.out_avals) - p["num_carry"]
+        self.order = range(self.length - 1, -1, -1) if p["reverse"] else range(self.length)
+
+    def natively(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """By JAX: the carry after each iteration in the order of execution, and the stacked results."""
+        function = jax.extend.core.jaxpr_as_fun(self.closed)
+        consts = [s.array for s in self.consts]
+        n = len(self.carry)
+
+        def body(carry: Any, row: Any) -> Any:
+            outs = function(*consts, *carry, *row)
+            return outs[:n], (outs[:n], outs[n:])
+
+        start, rows = [s.array for s in self.carry], [s.array for s in self.xs]
+        backwards = self.eqn.params["reverse"]
+        given = [jax.numpy.asarray(a) for a in start]
+        _, (carries, results) = jax.lax.scan(body, given, rows, length=self.length, reverse=backwards)
+        ordered = [host(c) for c in carries]
+        return [c[::-1] for c in ordered] if backwards else ordered, [host(r) for r in results]
+
+
 @dataclass(frozen=True)
 class Context:
     """Where a piece of jaxpr stands."""
@@ -81,10 +116,12 @@ class Context:
 class Interpreter:
     """`items` in order of execution."""
 
-    def __init__(self, sites: Sites) -> None:
+    def __init__(self, sites: Sites, outside: Callable[[Any], Slot]) -> None:
         self.sites = sites
+        self.outside = outside  # the Slot of an array that the program holds
         self.items: list[Item] = []
         self.incomplete: str | None = None
+        self.rounds: list[tuple[int, list[tuple[Slot, Slot, Slot]]]] = []  # of training loops: step, (at the start, before, after)
         self._calls = count()
 
     # -- one call of the program's ---------------------------------------------------------------------------------
@@ -94,13 +131,40 @@ class Interpreter:
         if primitive.name in ("jit", "pjit") and not any(draws(file) for _, file in context.library):
             closed = params["jaxpr"]
             inner = self._inside(context, params.get("name", ""), closed)
-            results = self._run(closed.jaxpr, [Slot(host(c)) for c in closed.consts], args, inner)
+            results = self._run(closed.jaxpr, self._constants(closed), args, inner)
             passed = {id(a) for a in args}
-            for slot, array in zip(results, outs, strict=True):
-                if id(slot) not in passed and slot.number is None:
+            for place, (slot, array) in enumerate(zip(results, outs, strict=True)):
+                if id(slot) in passed or slot.number is not None:
+                    continue
+                if differs(slot.array, array):
+                    results[place] = self._rewritten(closed, args, place, slot, array, inner)
+                else:
                     slot.array = array
             return results
         return self._primitive(primitive, params, args, context, key, outs)
+
+    def _rewritten(self, closed: Any, args: list[Slot], place: int, slot: Slot, array: np.ndarray, context: Context) -> Slot:
+        """The compiler made something else of an output: an operation of its own, at the equation that it rewrote."""
+        written = slot.array
+        why = explained(closed, [a.array for a in args], place, written)
+        numbers = [v for v in getattr(why.equation, "invars", ()) if isinstance(v, Literal)] if why is not None else []
+        if why is None or numbers and why.equation.primitive.name in ("add", "sub"):  # an epsilon that it let vanish: that has a name
+            slot.array = array
+            return slot
+        equation = why.equation
+        places, library = self.sites.of(equation.source_info.traceback) if equation is not None else ((), ())
+        item = slot.item
+        here = replace(
+            context,
+            places=_joined(places, context.places) if places else item.places if item is not None else context.places,
+            library=library,
+            phase=item.phase if item is not None else context.phase,
+        )
+        made = self._made("compiled", [slot], array, lambda arrays, wide: list(arrays), here)
+        assert made.item is not None
+        made.item.given = True
+        made.item.params = {"equation": equation.primitive.name if equation is not None else "", "simplifier": why.without_simplifier}
+        return made
 
     def _inside(self, context: Context, name: str, closed: Any, places: tuple[Place, ...] | None = None, library: Library = ()) -> Context:
         info = getattr(getattr(closed, "jaxpr", closed), "debug_info", None)
@@ -111,6 +175,10 @@ class Interpreter:
             library=(*context.library, *library, (name, file)),
             calls=(*context.calls, next(self._calls)),
         )
+
+    def _constants(self, closed: Any) -> list[Slot]:
+        """Arrays that a traced function took from around it."""
+        return [self.outside(c) for c in closed.consts]
 
     # -- jaxprs ----------------------------------------------------------------------------------------------------
 
@@ -143,10 +211,10 @@ class Interpreter:
         if scope:
             here = replace(here, scope=(*context.scope, *scope))
         name = eqn.primitive.name
-        if name in _CALLS:
-            inner = eqn.params[_CALLS[name]]
+        if name in CALLS:
+            inner = eqn.params[CALLS[name]]
             closed = hasattr(inner, "jaxpr")
-            consts = [Slot(host(c)) for c in inner.consts] if closed else []
+            consts = self._constants(inner) if closed else []
             label = eqn.params.get("name") or name
             return self._run(inner.jaxpr if closed else inner, consts, args, self._inside(here, str(label), inner))
         if name == "scan":
@@ -186,42 +254,78 @@ class Interpreter:
 
     def _scan(self, eqn: Any, args: list[Slot], context: Context) -> list[Slot]:
         p = eqn.params
-        n, m = p["num_consts"], p["num_consts"] + p["num_carry"]
-        consts, carry, xs = args[:n], args[n:m], args[m:]
-        body, length = p["jaxpr"], p["length"]
-        inner_consts = [Slot(host(c)) for c in body.consts]
-        if len(self.items) + length * _size(body.jaxpr) > MOST:
-            return self._natively(eqn, args, context)
-        order = range(length - 1, -1, -1) if p["reverse"] else range(length)
-        many = len(body.out_avals) - p["num_carry"]
-        columns: list[dict[int, Slot]] = [{} for _ in range(many)]
-        for index in order:
-            row = [self._pick(x, index, context) for x in xs]
-            here = replace(context, loop=(*context.loop, f"scan#{index}"), calls=(*context.calls, next(self._calls)))
-            outs = self._run(body.jaxpr, inner_consts, [*consts, *carry, *row], here)
-            carry = outs[: p["num_carry"]]
-            for column, slot in zip(columns, outs[p["num_carry"] :], strict=True):
+        loop = Loop(eqn, args)
+        trains = context.phase == "forward" and has_transpose(loop.body)
+        if len(self.items) + loop.length * _size(loop.body) > MOST:
+            return self._window(loop, context, trains)
+        carry = loop.carry
+        columns: list[dict[int, Slot]] = [{} for _ in range(loop.results)]
+        for index in loop.order:
+            carry, row = self._iteration(loop, index, carry, context, trains)
+            for column, slot in zip(columns, row, strict=True):
                 column[index] = slot
-        stacked = [
-            self._stack([column[i] for i in range(length)], aval, context)
-            for column, aval in zip(columns, [v.aval for v in eqn.outvars[p["num_carry"] :]], strict=True)
-        ]
-        return [*carry, *stacked]
+        avals = [v.aval for v in eqn.outvars[p["num_carry"] :]]
+        return [*carry, *self._stacked(loop, columns, avals, context)]
 
-    def _natively(self, eqn: Any, args: list[Slot], context: Context) -> list[Slot]:
-        """A loop too long to be opened: one operation, computed by JAX."""
-        self.incomplete = "a loop is too long to be looked into"
-        return self._primitive(eqn.primitive, eqn.params, args, context, id(eqn), None, [v.aval for v in eqn.outvars])
+    def _iteration(self, loop: Loop, index: int, carry: list[Slot], context: Context, trains: bool) -> tuple[list[Slot], list[Slot]]:
+        row = [self._pick(x, index, context) for x in loop.xs]
+        here = replace(context, loop=(*context.loop, f"scan#{index}"), calls=(*context.calls, next(self._calls)))
+        if trains:
+            here = replace(here, step=index)
+        outs = self._run(loop.body, self._constants(loop.closed), [*loop.consts, *carry, *row], here)
+        if trains:
+            self.rounds.append((index, list(zip(loop.carry, carry, outs[: len(carry)], strict=True))))
+        return outs[: len(carry)], outs[len(carry) :]
+
+    def _stacked(self, loop: Loop, columns: list[dict[int, Slot]], avals: list[Any], context: Context) -> list[Slot]:
+        stacked = []
+        for column, aval in zip(columns, avals, strict=True):
+            stacked.append(self._stack([column[i] for i in range(loop.length)], aval, context))
+        return stacked
+
+    def _window(self, loop: Loop, context: Context, trains: bool) -> list[Slot]:
+        """A loop too long to be opened: JAX runs it, and only the iterations that matter are opened."""
+        carries, rows = loop.natively()
+        order = list(loop.order)
+        fine = (all(map(_finite, [*(c[n] for c in carries), *(r[i] for r in rows)])) for n, i in enumerate(order))
+        bad = next((n for n, healthy in enumerate(fine) if not healthy), None)
+        last = len(order) - 1 if bad is None else bad
+        first = max(0, last - OPENED + 1)
+        self.incomplete = "of a long loop, only some iterations were looked into"
+        carry = loop.carry if first == 0 else self._opaque(loop, [c[first - 1] for c in carries], context)
+        columns: list[dict[int, Slot]] = [{} for _ in rows]
+        for index in order[first : last + 1]:
+            carry, row = self._iteration(loop, index, carry, context, trains)
+            for column, slot in zip(columns, row, strict=True):
+                column[index] = slot
+        if last < len(order) - 1:
+            carry = self._opaque(replace(loop, carry=carry), [c[-1] for c in carries], context)
+        for column, row in zip(columns, rows, strict=True):
+            carry = [*carry, *self._opaque(replace(loop, carry=[*loop.carry, *column.values()]), [row], context)]
+        return carry
+
+    def _opaque(self, loop: Loop, arrays: list[Any], context: Context) -> list[Slot]:
+        """Iterations that were not opened: data, as far as the questions go."""
+        results = [Slot(np.asarray(a)) for a in arrays]
+        item = Item(
+            None, "scan", {}, [*loop.consts, *loop.carry, *loop.xs], results, context.places, context.library, context.phase, context.loop,
+            context.step, context.entry, 0, context.jitted, True, context.calls, scope=context.scope,
+        )  # fmt: skip
+        for slot in results:
+            slot.item = item
+        self.items.append(item)
+        return results
 
     def _while(self, eqn: Any, args: list[Slot], context: Context) -> list[Slot]:
         p = eqn.params
         test, body = p["cond_jaxpr"], p["body_jaxpr"]
         n, m = p["cond_nconsts"], p["body_nconsts"]
         test_consts, body_consts, carry = args[:n], args[n : n + m], args[n + m :]
-        inner = [Slot(host(c)) for c in body.consts]
-        outer = [Slot(host(c)) for c in test.consts]
+        start, trains = carry, context.phase == "forward" and has_transpose(body.jaxpr)
+        inner, outer = self._constants(body), self._constants(test)
         for index in count():
             here = replace(context, loop=(*context.loop, f"while#{index}"), calls=(*context.calls, next(self._calls)))
+            here = replace(here, step=index) if trains else here
             (go,) = self._run(test.jaxpr, outer, [*test_consts, *carry], here)
             if not np.any(go.array):
                 return list(carry)
@@ -230,6 +334,8 @@ class Interpreter:
                 self.incomplete = "a loop is too long to be looked into"
                 return rest
             new = self._run(body.jaxpr, inner, [*body_consts, *carry], here)
+            if trains:
+                self.rounds.append((index, list(zip(start, carry, new, strict=True))))
             if go.array.ndim:  # batched: lanes that have stopped keep their carry
                 new = [self._masked(go, before, after, here) for before, after in zip(carry, new, strict=True)]
             carry = new
@@ -241,7 +347,7 @@ class Interpreter:
         chosen = min(max(int(index.array), 0), len(branches) - 1)
         closed = branches[chosen]
         here = replace(context, loop=(*context.loop, f"cond#{chosen}"), calls=(*context.calls, next(self._calls)))
-        return self._run(closed.jaxpr, [Slot(host(c)) for c in closed.consts], rest, here)
+        return self._run(closed.jaxpr, self._constants(closed), rest, here)
 
     def _solve(self, eqn: Any, args: list[Slot], context: Context) -> list[Slot]:
         lengths, jaxprs = eqn.params["const_lengths"], eqn.params["jaxprs"]
@@ -249,7 +355,7 @@ class Interpreter:
         consts = args[start : start + lengths.solve]
         right = args[start + lengths.solve + lengths.transpose_solve :]
         closed = jaxprs.solve
-        return self._run(closed.jaxpr, [Slot(host(c)) for c in closed.consts], [*consts, *right], self._inside(context, "solve", closed))
+        return self._run(closed.jaxpr, self._constants(closed), [*consts, *right], self._inside(context, "solve", closed))
 
     # -- pieces of control flow, as operations ---------------------------------------------------------------------
 
@@ -301,6 +407,38 @@ class _Own(Item):
 def _joined(inner: tuple[Place, ...], outer: tuple[Place, ...]) -> tuple[Place, ...]:
     """Frames inside a traced function, then those of its call."""
     return inner if inner[-len(outer) :] == outer else (*inner, *outer)
+
+
+def training_loop(jaxpr: Any) -> int | None:
+    """The length of the scan that is a whole training run, one step an iteration; None where there is none."""
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name == "scan" and not _backward(eqn) and has_transpose(eqn.params["jaxpr"].jaxpr):
+            return int(eqn.params["length"])
+        inner = [v for v in eqn.params.values() if hasattr(v, "eqns") or hasattr(v, "jaxpr")]
+        found = next((n for v in inner if (n := training_loop(getattr(v, "jaxpr", v))) is not None), None)
+        if found is not None and eqn.primitive.name in CALLS:
+            return found
+    return None
+
+
+def _backward(eqn: Any) -> bool:
+    return any(getattr(e, "name", "") == "transpose" for e in eqn.source_info.name_stack.stack)
+
+
+def has_transpose(jaxpr: Any) -> bool:
+    """Whether something in it is the backward half of a derivative."""
+    for eqn in jaxpr.eqns:
+        if _backward(eqn):
+            return True
+        inner = [v for v in eqn.params.values() if hasattr(v, "eqns") or hasattr(v, "jaxpr")]
+        inner += list(eqn.params.get("branches", ()))
+        if any(has_transpose(getattr(v, "jaxpr", v)) for v in inner):
+            return True
+    return False
+
+
+def _finite(array: Any) -> bool:
+    return array.dtype.kind not in "fc" or bool(np.isfinite(array).all())
 
 
 def _uniform(array: Any) -> bool:

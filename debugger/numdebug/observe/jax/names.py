@@ -32,6 +32,8 @@ def described(item: Item) -> tuple[str, list[Slot], dict[str, Any]]:
     scalars: dict[str, Any] = {}
     if name == "where":
         return _where(operands)
+    if name == "compiled":
+        return name, operands, dict(p)
     if name == "clamp":
         return _clamp(operands)
     if name in _TWO and len(operands) == 2:
@@ -43,7 +45,7 @@ def described(item: Item) -> tuple[str, list[Slot], dict[str, Any]]:
     if name in _REDUCE:
         dims = list(p.get("axes", ()))
         whole = len(dims) == operands[0].array.ndim
-        scalars["dim"] = [] if whole else [d - operands[0].array.ndim if d == operands[0].array.ndim - 1 else d for d in dims]
+        scalars["dim"] = [] if whole else [int(d) - operands[0].array.ndim if d == operands[0].array.ndim - 1 else int(d) for d in dims]
     elif name in ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"):
         scalars["dim"] = p["axis"]
     elif name == "cast":

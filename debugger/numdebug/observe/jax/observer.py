@@ -16,6 +16,7 @@ import numpy as np
 from numdebug.observe import Stop
 from numdebug.observe.frames import Frames
 from numdebug.observe.jax.capture import Capture, Entry
+from numdebug.observe.jax.interpret import has_transpose, training_loop
 from numdebug.observe.jax.sites import Sites
 from numdebug.observe.jax.structural import floating
 from numdebug.recording import Step
@@ -58,7 +59,7 @@ class JaxObserver:
     @property
     def computed(self) -> bool:
         """A number that the program computed was read or printed."""
-        made = {id(out) for segment in self.capture.segments for entry in segment for out in entry.outs}
+        made = {id(out) for entry in self.capture.entries() for out in entry.outs}
         return any(id(a) in made and _is_float(a) for a in self.taken)
 
     @property
@@ -81,7 +82,7 @@ class JaxObserver:
         from numdebug.observe.arrays.arrayrun import ArrayRun
         from numdebug.observe.jax.convert import Converter
 
-        if not any(self.capture.segments):
+        if not self.capture.entries():
             return None
         self.capture.quiet += 1
         try:
@@ -138,9 +139,13 @@ class JaxObserver:
             return
         self.saw_backward = True
         scalars = [o for o in entry.outs if _is_float(o) and o.ndim == 0]
-        if scalars and self.current.loss is None:
+        length = training_loop(entry.jaxpr.jaxpr)
+        losses = next((o for o in entry.outs if _is_float(o) and o.shape == (length,)), None)
+        if losses is not None:  # a whole training run in one call
+            self._history(losses)
+        elif scalars and self.current.loss is None:
             self.current.loss = float(np.asarray(scalars[0]))
-        self._judge(entry, scalars[0] if scalars else None)
+        self._judge(entry, losses if losses is not None else scalars[0] if scalars else None)
 
     def differentiating(self, arguments: list[tuple[str, Any]]) -> None:
         """Eager: a derivative is about to be taken."""
@@ -164,6 +169,7 @@ class JaxObserver:
     def _boundary(self) -> None:
         if not self.started:
             self.started = True
+            self.capture.first_step()
             return
         self.steps.append(self.current)
         if len(self.steps) > HISTORY:
@@ -183,6 +189,13 @@ class JaxObserver:
             self.started = False
             raise Stop
         self.capture.boundary(number)
+
+    def _history(self, losses: Any) -> None:
+        values = [float(v) for v in np.asarray(losses)]
+        bad = next((n for n, v in enumerate(values) if not math.isfinite(v)), len(values) - 1)
+        first = self.current.index
+        self.steps += [Step(first + n, v) for n, v in enumerate(values[:bad])]
+        self.current = Step(first + bad, values[bad])
 
     def _judge(self, entry: Entry, loss: Any) -> None:
         """Loss, gradients and parameters that a jitted step hands back."""
@@ -208,7 +221,7 @@ class JaxObserver:
 
     def _left_behind(self) -> None:
         """Numbers that the program read or printed, and arrays that it keeps under a name."""
-        made = {id(out) for segment in self.capture.segments for entry in segment for out in entry.outs}
+        made = {id(out) for entry in self.capture.entries() for out in entry.outs}
         seen: set[int] = set()
         for held in self.taken:
             if id(held) in made and id(held) not in seen and _is_float(held) and not finite(held):
@@ -246,24 +259,13 @@ class JaxObserver:
     def _differentiates(self, closed: Any) -> bool:
         known = self._transposed.get(id(closed))
         if known is None:
-            known = self._transposed[id(closed)] = (closed, _has_transpose(closed.jaxpr))
+            known = self._transposed[id(closed)] = (closed, has_transpose(closed.jaxpr))
         return known[1]
 
     def _users(self, entry: Entry) -> bool:
         """A function of the program's own was jitted, and gives floating-point numbers."""
         file = str(getattr(entry.jaxpr.jaxpr.debug_info, "func_filename", "") or "")
         return file != "" and "site-packages" not in file and any(_is_float(o) for o in entry.outs)
-
-
-def _has_transpose(jaxpr: Any) -> bool:
-    for eqn in jaxpr.eqns:
-        if any(getattr(e, "name", "") == "transpose" for e in eqn.source_info.name_stack.stack):
-            return True
-        inner = [v for v in eqn.params.values() if hasattr(v, "eqns") or hasattr(v, "jaxpr")]
-        inner += list(eqn.params.get("branches", ()))
-        if any(_has_transpose(getattr(v, "jaxpr", v)) for v in inner):
-            return True
-    return False
 
 
 def argument_names(entry: Entry) -> list[str]:
