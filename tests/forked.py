@@ -32,6 +32,7 @@ LIMIT = 90.0  # seconds for one program and its analysis; real runs have limits 
 # dynamo: the first optimizer would import it. JAX starts its threads with the first array, which is made in the child.
 TORCH = ("torch._dynamo", "numdebug.observe.torch.observer")
 ARRAYS = ("jax", "optax", "equinox", "keras", "numdebug.observe.jax.observer")
+NUMPY = ("numdebug.observe.arrays.arrayrun",)  # its observer stands back where another framework is imported
 
 
 @contextmanager
