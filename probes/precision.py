@@ -20,7 +20,7 @@ import numpy as np
 from numdebug.evidence import Evidence, Number
 from numdebug.formats import FORMATS
 from numdebug.formulas import SOLVERS, formula, region
-from numdebug.graph import STRUCTURAL, climb, first
+from numdebug.graph import climb, first
 from numdebug.recording import Op, Recording, Sink, Value
 from numdebug.run import CannotAsk, Error, Run
 
@@ -32,6 +32,7 @@ HARM = 0.1
 # collects n of them at worst and sqrt(n) as a rule; a hundred stand for the ten thousand operations of a long chain.
 BEYOND = 100.0
 _SIZES = frozenset({"abs", "norm", "mean", "sum", "pow", "square", "sqrt", "max", "amax", "div"})
+_ELEMENTS = frozenset({"select", "slice", "index", "gather", "take", "unbind", "index_select"})  # a few of many
 FORMULA = 200  # operations: what is longer is a simulation or a training run, not a formula that somebody could rearrange
 ROUNDED = 8  # eps: a result of a few operations; beyond, it has a history of its own
 MOST = 8  # wrong values traced in one run: they share their cause
@@ -104,15 +105,17 @@ def culprits(run: Run, value: Value, errors: dict[int, Error]) -> list[Op]:
     if found:
         return found
     todo, seen = [value], {value.id}
+    parts: set[int] = set()  # arrays of which a wrong element was taken out: it is wrong although most of the others are right
     while todo:
         current = todo.pop(0)
-        if current.id not in errors:
+        if current.id not in errors or not _wrong_there(errors[current.id], current.id in parts):
             continue
         op = run.recording.producer(current)
         if op is None:
             continue
-        picks = op.name in STRUCTURAL or op.name == "where"  # what was picked need not be half of what it was picked from
-        wrong = [v for v in op.operands if v.id in errors and (_wrong_enough(errors[v.id], picks) or vanished(errors[v.id]))]
+        if op.name in _ELEMENTS or current.id in parts:
+            parts.update(v.id for v in op.operands if v.id in errors and errors[v.id].lost)
+        wrong = [v for v in op.operands if v.id in errors and _wrong_there(errors[v.id], v.id in parts)]
         if not wrong and op not in found:
             found.append(op)
         for v in wrong:
@@ -122,8 +125,8 @@ def culprits(run: Run, value: Value, errors: dict[int, Error]) -> list[Op]:
     return sorted(found, key=lambda op: op.index)
 
 
-def _wrong_enough(error: Error, picks: bool) -> bool:
-    return harmed(error) or (picks and error.lost > 0)
+def _wrong_there(error: Error, part: bool) -> bool:
+    return harmed(error) or vanished(error) or (part and error.lost > 0)
 
 
 def _solvers(run: Run, value: Value, errors: dict[int, Error]) -> list[Op]:

@@ -122,7 +122,7 @@ class Wide(Evaluation):
         if op.name in DECIDED and not self.free:
             return self._taken(node, move=False)
         try:
-            results = [np.asarray(r) for r in node.compute([self.get(v) for v in op.operands], True)]
+            results = [np.asarray(r) for r in self._computed(node, [self.get(v) for v in op.operands])]
         except FAILS:
             self.failed.add(op.index)
             return self._taken(node, move=True)
@@ -134,6 +134,11 @@ class Wide(Evaluation):
         if self.generator is not None and (op.name == "cast" or not op.operands):
             return [self._made(node, v, r) for v, r in zip(op.outputs, results, strict=True)]
         return results
+
+    def _computed(self, node: Node, operands: list[np.ndarray]) -> Sequence[np.ndarray]:
+        if self.generator is not None and node.moved is not None:
+            return node.moved(operands, self.generator)
+        return node.compute(operands, True)
 
     def _made(self, node: Node, value: Value, result: np.ndarray) -> np.ndarray:
         """A range or constant is as exact as the format that holds it, and so is what a cast makes narrower."""

@@ -22,11 +22,14 @@ class Node:
     Otherwise operands have the recorded formats, and the results have too (bfloat16 and the like as ml_dtypes arrays). Raises where it
     cannot be done.
     `given`: its results are data, whatever the arithmetic (random numbers, what came from outside).
+    `moved(arrays, generator)`: as `compute` with `wide`, and its own constants (0.1) moved at random by up to half an ulp of their
+    format, where that is narrower than the wide one.
     """
 
     op: Op
     compute: Compute
     given: bool = False
+    moved: Callable[[Sequence[np.ndarray], np.random.Generator], Sequence[np.ndarray]] | None = None
 
 
 @dataclass(eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from numdebug.observe.numpy import solvers
+
+Noise = np.random.Generator | None
 
 
 @dataclass(frozen=True)
@@ -26,12 +29,12 @@ class Again:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
 
-    def __call__(self, arrays: Sequence[np.ndarray], wide: np.dtype | None) -> list[np.ndarray]:
-        """The results; with `wide`, formats that the call asks for are this one."""
+    def __call__(self, arrays: Sequence[np.ndarray], wide: np.dtype | None, noise: Noise = None) -> list[np.ndarray]:
+        """The results; with `wide`, formats that the call asks for are this one. `noise` moves constants by half an ulp of their format."""
         slots = any(isinstance(a, Slot) for a in _leaves((self.args, self.kwargs)))
         args = self.args if slots else (*(Slot(n) for n in range(len(arrays))), *self.args)
-        filled = tuple(_filled(a, arrays, wide) for a in args)
-        named = {key: _filled(a, arrays, wide) for key, a in self.kwargs.items()}
+        filled = tuple(_filled(a, arrays, wide, noise) for a in args)
+        named = {key: _filled(a, arrays, wide, noise) for key, a in self.kwargs.items()}
         function = _wide_type(self.function, wide) if isinstance(self.function, type) else self.function
         try:
             return results(function(*filled, **named))
@@ -58,7 +61,7 @@ class Written:
     dtype: np.dtype
     writes: list[tuple[bool, np.ndarray | None, Any, int | None, Any]]
 
-    def __call__(self, arrays: Sequence[np.ndarray], wide: np.dtype | None) -> list[np.ndarray]:
+    def __call__(self, arrays: Sequence[np.ndarray], wide: np.dtype | None, noise: Noise = None) -> list[np.ndarray]:
         """The array afterwards."""
         target = widest(self.dtype, wide)
         held = np.array(arrays[0], dtype=target) if self.onto else np.zeros(self.shape, target)
@@ -92,13 +95,16 @@ def _wide_type(kind: Any, wide: np.dtype | None) -> Any:
     return widest(np.dtype(kind), wide).type if isinstance(kind, type) and issubclass(kind, np.inexact) else kind
 
 
-def _filled(tree: Any, arrays: Sequence[np.ndarray], wide: np.dtype | None) -> Any:
+def _filled(tree: Any, arrays: Sequence[np.ndarray], wide: np.dtype | None, noise: Noise) -> Any:
     if isinstance(tree, Slot):
         return arrays[tree.number]
     if type(tree) in (tuple, list):
-        return type(tree)(_filled(item, arrays, wide) for item in tree)
+        return type(tree)(_filled(item, arrays, wide, noise) for item in tree)
     if wide is None:
         return tree
+    if noise is not None and (type(tree) is float or isinstance(tree, np.floating)) and math.isfinite(tree) and tree != round(tree):
+        own = np.finfo(np.asarray(tree).dtype).eps
+        return tree if own <= np.finfo(wide).eps else wide.type(tree) * (1 + wide.type(own) * (noise.random() - 0.5))
     if isinstance(tree, np.dtype):
         return widest(tree, wide)
     if isinstance(tree, type):

@@ -359,7 +359,8 @@ class Hooks:
 
     def _ufunc_method(self, f: Any, owner: np.ufunc, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if name == "at" and args and isinstance(args[0], np.ndarray):
-            return self._write(f, canonical(owner.__name__), f"numpy.{owner.__name__}.at", args[0], args[1:], kwargs)
+            word = "index_add" if owner is np.add else f"index_{canonical(owner.__name__)}"
+            return self._write(f, word, f"numpy.{owner.__name__}.at", args[0], args[1:], kwargs)
         return self._numpy(f, owner.__name__, name, args, kwargs)
 
     def _numpy(self, f: Any, name: str, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

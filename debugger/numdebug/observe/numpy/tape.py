@@ -18,7 +18,7 @@ from numdebug.observe.frames import Frames, Place
 from numdebug.observe.numpy.again import Again, Written, view_index
 from numdebug.recording import Value
 
-MOST = 50_000  # operations kept; of a longer run the last half of them at least
+MOST = 20_000  # operations kept, of a longer run the last half of them at least: computing them again takes some seconds
 BYTES = 1 << 30  # held beside the program's own memory
 KINDS = "biufc"  # arrays of numbers; others are not looked at
 
