@@ -35,7 +35,10 @@ USES = 2  # of one hand-written derivative that are kept
 class Entry:
     """One call: a primitive evaluated eagerly, or a jitted function with its jaxpr."""
 
-    __slots__ = ("args", "backward", "copies", "differentiates", "key", "library", "outs", "params", "places", "primitive", "scope", "step")
+    __slots__ = (
+        "args", "backward", "copies", "differentiates", "forward", "key", "library", "outs",
+        "params", "places", "primitive", "scope", "step",
+    )  # fmt: skip
 
     def __init__(
         self, primitive: Any, params: dict[str, Any], args: list[Any], places: tuple[Place, ...], library: Library, backward: bool,
@@ -49,6 +52,7 @@ class Entry:
         self.places = places
         self.library = library
         self.backward = backward
+        self.forward = False  # evaluated on the way to a derivative
         self.key = key
         self.scope = scope
         self.step = 0
@@ -200,7 +204,9 @@ class Capture:
             key = id(context.traceback)
         stack = str(context.name_stack)
         scope = tuple(e.name for e in context.name_stack.stack if type(e).__name__ == "Scope")
-        return Entry(primitive, params, args, places, library, "transpose" in stack, key, scope)
+        entry = Entry(primitive, params, args, places, library, "transpose" in stack, key, scope)
+        entry.forward = "jvp" in stack
+        return entry
 
     def _add(self, entry: Entry) -> None:
         entry.step = self.step
