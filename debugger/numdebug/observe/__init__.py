@@ -104,6 +104,11 @@ class Watcher:
         """Operations seen."""
         return sum(o.ops for o in self.observers.values())
 
+    def called(self) -> None:
+        """numdebug called the program's `main`, which it had not called itself."""
+        if "numpy" in self.observers:
+            self.observers["numpy"].called = True  # type: ignore[attr-defined]
+
     def returned(self, name: str, value: Any) -> None:
         """`value` came back from a call that numdebug made: it counts as consumed."""
         self.given_back = self.given_back or not type(value).__module__.startswith("torch")

@@ -30,6 +30,7 @@ class NumPyObserver:
         self.rerun: int | None = None
         self.steps: list[Step] = []
         self.stopped_because = "the program ended"
+        self.called = False  # by numdebug: the program's main
         self.recorder: Any = None
         if options.get("record"):
             from numdebug.observe.numpy.recorder import Recorder
@@ -46,7 +47,7 @@ class NumPyObserver:
         """It computed; of a run that is not recorded: its own text uses NumPy, and calls something when it is run."""
         if self.recorder is not None:
             return bool(self.recorder.tape.count)
-        return not any(name in sys.modules for name in FRAMEWORKS) and _runs(sys.modules.get("__main__"))
+        return not any(name in sys.modules for name in FRAMEWORKS) and _runs(sys.modules.get("__main__"), self.called)
 
     @property
     def ops(self) -> int:
@@ -91,8 +92,8 @@ class NumPyObserver:
         return Observed(ops=self.ops, steps=1, backward=False, first_bad_step=None, stopped_because=self.stopped_because)
 
 
-def _runs(module: Any) -> bool:
-    """The main file imports NumPy, or what is built on it, and its own text prints, or calls something, when it is run."""
+def _runs(module: Any, called: bool) -> bool:
+    """The main file imports NumPy, or what is built on it, and its own text prints, or calls something, when it is run (or was called)."""
     file = getattr(module, "__file__", None)
     if file is None or not Path(file).is_file():
         return False
@@ -101,7 +102,7 @@ def _runs(module: Any) -> bool:
     roots |= {(node.module or "").split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     own = {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
     calls = [node.func for statement in tree.body for node in _parts(statement) if isinstance(node, ast.Call)]
-    return bool(roots & _NUMPY) and any(isinstance(call, ast.Name) and call.id in own | {"print"} for call in calls)
+    return bool(roots & _NUMPY) and (called or any(isinstance(call, ast.Name) and call.id in own | {"print"} for call in calls))
 
 
 def _parts(node: ast.AST) -> list[ast.AST]:
