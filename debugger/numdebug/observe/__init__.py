@@ -57,7 +57,10 @@ class Watcher:
     def _numpy(self) -> None:
         from numdebug.observe.numpy.observer import NumPyObserver
 
-        self.observers["numpy"] = NumPyObserver(self.folder, self.journal, self.options)
+        def others() -> int:
+            return sum(o.ops for name, o in self.observers.items() if name != "numpy")
+
+        self.observers["numpy"] = NumPyObserver(self.folder, self.options, others)
 
     def _jax(self) -> None:
         from numdebug.observe.jax.observer import JaxObserver
