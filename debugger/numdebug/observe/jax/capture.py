@@ -70,6 +70,7 @@ class Capture:
         self.segments: deque[list[Entry]] = deque([[]], maxlen=3)
         self.count = 0
         self.step = 0
+        self.donated: dict[int, tuple[Any, np.ndarray]] = {}  # arrays of recorded calls that were given away since, and what they held
         self.uses: list[Use] = []  # of hand-written derivatives
         self.on = False
         self.quiet = 0
@@ -132,9 +133,11 @@ class Capture:
 
         @functools.wraps(call)
         def called(function: Any, *args: Any, **kwargs: Any) -> Any:
-            if capture.on and not kwargs and sum(u.function is function for u in capture.uses) < USES and capture._own(function):
-                places, _ = capture.sites.here(sys._getframe(1))
-                capture.uses.append(Use(function, args, places))
+            if capture.on and not kwargs and capture._own(function):
+                known = [u for u in capture.uses if u.function is function]
+                if len(known) >= USES:  # the first and the latest: what holds at the start need not hold later
+                    capture.uses.remove(known[-1])
+                capture.uses.append(Use(function, args, capture.sites.here(sys._getframe(1))[0]))
             return call(function, *args, **kwargs)
 
         return called
@@ -157,6 +160,10 @@ class Capture:
         entry = self._entry(pjit.jit_p, p.params, args_flat, places, library)
         donated = zip(args_flat, p.params["donated_invars"], strict=True)
         entry.copies = {id(a): np.array(a) for a, given_away in donated if given_away and _plain(a)}
+        if entry.copies:  # also of results of calls that stay recorded when this one is dropped
+            made = {id(o): o for kept in self.entries() for o in kept.outs}
+            again = {key: (made[key], array) for key, array in entry.copies.items() if key in made}
+            self.donated = {key: pair for key, pair in self.donated.items() if made.get(key) is pair[0]} | again
         self.listener.before(entry)
         self.quiet += 1
         try:

@@ -41,7 +41,8 @@ class Converter:
         self.interpreter = Interpreter(observer.sites, self._outside)
         self.slots: dict[int, Slot] = {}  # by identity of the program's arrays
         self.entries: list[Entry] = observer.capture.entries()
-        self.copies = {key: array for entry in self.entries for key, array in entry.copies.items()}
+        self.copies = {key: array for key, (_, array) in observer.capture.donated.items()}
+        self.copies |= {key: array for entry in self.entries for key, array in entry.copies.items()}
         self.ins: dict[int, list[Slot]] = {}
         self.outs: dict[int, list[Slot]] = {}
         self.names: dict[int, str] = {}  # by id of a Slot
@@ -70,6 +71,11 @@ class Converter:
         nodes = [self._node(place, item) for place, item in enumerate(items)]
         recording.ops = [node.op for node in nodes]
         graph = Graph(recording, nodes, self.arrays, frames=self._frames)
+        made = self.observer.constructions.sites()
+        for place, item in enumerate(items if made else []):
+            layer = next((made[name] for name in reversed("/".join(item.scope).split("/")) if name in made), None)
+            if layer is not None:
+                graph.made[place] = layer
         graph.functions = lambda: functions(self.observer.capture.uses, self.observer.frames)
         self.reads = self._differentiated()
         graph.losses = self._losses()
@@ -191,7 +197,8 @@ class Converter:
         for item in kept:
             if isinstance(item, Group):  # outputs that somebody outside of the group reads, the last one first
                 used = [s for s in item.results if id(s) in needed]
-                item.results = used or item.results[:1]
+                arrays = [s for s in used if isinstance(s.array, np.ndarray)] if item.given else []  # not the random keys on the way
+                item.results = arrays or used or item.results[:1]
         return kept
 
     # -- operations ------------------------------------------------------------------------------------------------

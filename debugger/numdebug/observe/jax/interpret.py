@@ -17,7 +17,7 @@ from numdebug.observe.jax.compiled import differs, explained
 from numdebug.observe.jax.evaluate import compute, host
 from numdebug.observe.jax.sites import Library, Sites, draws
 
-MOST = 60_000  # equations evaluated for one window; of loops beyond it only some iterations are opened
+MOST = 20_000  # equations evaluated for one window; of loops beyond it only some iterations are opened
 OPENED = 3  # iterations of such a loop: the first that is not finite (or the last), and those before it
 
 
