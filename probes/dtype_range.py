@@ -3,12 +3,13 @@
 Measures  for integer arithmetic in 8, 16 and 32 bits: elements whose exact result does not fit, where they go on into floating point;
           for a step with float16 in it: gradient entries that are zero only because of the format (the step is run again in float32).
 Costs     one pass over small-integer results; two more steps where float16 is used.
-Misses    wrap-around in 64 bits, and in hashing (a wrapped value that meets a remainder or a bit operation is taken as meant).
+Misses    wrap-around in hashing (a wrapped value that meets a remainder or a bit operation is taken as meant).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -20,8 +21,12 @@ QUESTION = "Which values sit at the edge of their number format?"
 SILENT = True  # harm without a NaN: asked again of a run with the repair in its source
 EARLY = True  # asked of the first step too, while set-up and data are at hand
 
-_LIMITS = {"uint8": (0, 255), "int8": (-128, 127), "int16": (-(2**15), 2**15 - 1), "int32": (-(2**31), 2**31 - 1)}
+_LIMITS = {
+    "uint8": (0, 255), "int8": (-128, 127), "uint16": (0, 2**16 - 1), "int16": (-(2**15), 2**15 - 1), "uint32": (0, 2**32 - 1),
+    "int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63),  # in float64: what rounds to 2**63 may fit
+}  # fmt: skip
 _EXACT = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "neg": np.negative, "square": np.square, "abs": np.abs}
+_REDUCTIONS: dict[str, Any] = {"sum": np.sum, "prod": np.prod, "cumsum": np.cumsum, "cumprod": np.cumprod}
 _FACE_VALUE = frozenset({
     "gt", "lt", "ge", "le", "argmax", "argmin", "max", "min", "amax", "amin", "topk", "sort", "median",
 })  # fmt: skip
@@ -75,9 +80,18 @@ def _exact(run: Run, op: Op) -> np.ndarray | None:
         assert source is not None
         finite = source[np.isfinite(source)] if source.dtype.kind == "f" else source
         return np.trunc(finite.astype(np.float64))
+    wide = [a.astype(np.float64) for a in arrays if a is not None]
+    if op.name in _REDUCTIONS and len(wide) == 1:
+        axis = op.scalars.get("dim")
+        return np.asarray(_REDUCTIONS[op.name](wide[0], axis=axis if isinstance(axis, int) else None))
+    if op.name == "index_add" and len(wide) == 3 and op.scalars.get("dim", 0) == 0:
+        total, places, terms = wide
+        np.add.at(total, places.astype(np.int64), terms)
+        return total
+    if op.name == "matmul" and len(wide) == 2:
+        return np.asarray(np.matmul(*wide)) if all(a.ndim for a in wide) else None
     if op.name not in _EXACT and op.name != "rsub" and op.name != "pow":
         return None
-    wide = [a.astype(np.float64) for a in arrays if a is not None]
     other = op.scalars.get("other", op.scalars.get("exponent"))
     if op.name == "pow" and len(wide) == 1:
         return wide[0] ** float(other) if isinstance(other, (int, float)) else None

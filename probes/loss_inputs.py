@@ -74,6 +74,8 @@ def _wrong(run: Run, op: Op) -> tuple[Op, tuple[float, float, str], str] | None:
     recording = run.recording
     if op.name == "log_softmax" and _reaches(recording, op, "nll_loss", "gather", "mul", "nll_loss2d"):
         return _probabilities(run, op, op.operands[0], _LOGITS, int(op.scalars.get("dim", -1)))
+    if op.name == "logsumexp" and _less_its_own(recording, op):
+        return _probabilities(run, op, op.operands[0], _LOGITS, -1)
     if op.name == "softmax" and _reaches(recording, op, "log", "nll_loss"):
         return _probabilities(run, op, op.operands[0], _LOGITS, int(op.scalars.get("dim", -1)), ("softmax",))
     if op.name == "binary_cross_entropy_with_logits":
@@ -125,6 +127,16 @@ def _raw(run: Run, op: Op, axis: int) -> tuple[Op, tuple[float, float, str], str
     if high <= 0 or float(np.abs(np.log(total)).max()) < 0.1:
         return None
     return maker, (float(numbers.min()), high, "scores"), _LOGS
+
+
+def _less_its_own(recording: Recording, op: Op) -> bool:
+    """logsumexp(x) - x[label]: a cross-entropy that never makes the log-probabilities."""
+    inner = _made_by(recording, op.operands[0])
+    for value in op.outputs:
+        for user in recording.consumers(value):
+            if user.name == "sub" and len(user.operands) == 2 and inner is not None and _made_by(recording, user.operands[1]) is inner:
+                return True
+    return False
 
 
 def _divergence(run: Run, op: Op) -> tuple[Op, tuple[float, float, str], str] | None:

@@ -32,6 +32,9 @@ HARM = 0.1
 # collects n of them at worst and sqrt(n) as a rule; a hundred stand for the ten thousand operations of a long chain.
 BEYOND = 100.0
 _SIZES = frozenset({"abs", "norm", "mean", "sum", "pow", "square", "sqrt", "max", "amax", "div"})
+_ELEMENTS = frozenset({  # a few of many
+    "select", "slice", "index", "gather", "take", "unbind", "index_select", "amin", "amax", "min", "max", "topk", "sort", "diagonal",
+})  # fmt: skip
 FORMULA = 200  # operations: what is longer is a simulation or a training run, not a formula that somebody could rearrange
 ROUNDED = 8  # eps: a result of a few operations; beyond, it has a history of its own
 MOST = 8  # wrong values traced in one run: they share their cause
@@ -104,14 +107,17 @@ def culprits(run: Run, value: Value, errors: dict[int, Error]) -> list[Op]:
     if found:
         return found
     todo, seen = [value], {value.id}
+    parts: set[int] = set()  # arrays of which a wrong element was taken out: it is wrong although most of the others are right
     while todo:
         current = todo.pop(0)
-        if current.id not in errors or not (harmed(errors[current.id]) or vanished(errors[current.id])):
+        if current.id not in errors or not _wrong_there(errors[current.id], current.id in parts):
             continue
         op = run.recording.producer(current)
         if op is None:
             continue
-        wrong = [v for v in op.operands if v.id in errors and (harmed(errors[v.id]) or vanished(errors[v.id]))]
+        if op.name in _ELEMENTS or current.id in parts:
+            parts.update(v.id for v in op.operands if v.id in errors and errors[v.id].lost)
+        wrong = [v for v in op.operands if v.id in errors and _wrong_there(errors[v.id], v.id in parts)]
         if not wrong and op not in found:
             found.append(op)
         for v in wrong:
@@ -119,6 +125,10 @@ def culprits(run: Run, value: Value, errors: dict[int, Error]) -> list[Op]:
                 seen.add(v.id)
                 todo.append(v)
     return sorted(found, key=lambda op: op.index)
+
+
+def _wrong_there(error: Error, part: bool) -> bool:
+    return harmed(error) or vanished(error) or (part and error.lost > 0)
 
 
 def _solvers(run: Run, value: Value, errors: dict[int, Error]) -> list[Op]:

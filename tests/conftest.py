@@ -12,7 +12,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from forked import forking
+from forked import ARRAYS, forking
 
 from numdebug.diagnosing import Outcome
 
@@ -56,6 +56,13 @@ def numdebug(tmp_path: Path) -> Callable[..., Said]:
 def diagnose() -> Iterator[Callable[..., Outcome]]:
     """Diagnose one PyTorch file without importing PyTorch again for it."""
     with forking() as diagnose:
+        yield diagnose
+
+
+@pytest.fixture(scope="session")
+def diagnose_arrays() -> Iterator[Callable[..., Outcome]]:
+    """The same for a file of JAX, Keras or NumPy."""
+    with forking(ARRAYS) as diagnose:
         yield diagnose
 
 

@@ -1,4 +1,4 @@
-"""Diagnose many programs fast: a process that has imported PyTorch once forks a child for each of them.
+"""Diagnose many programs fast: a process that has imported their framework once forks a child for each of them.
 
 Everything else is as in a real run: the child's code, its journal, the time limit, and a parent that knows no framework.
 The process that forks never computes anything itself, because threads do not survive a fork.
@@ -29,10 +29,22 @@ from numdebug.running import Ending
 LIMIT = 90.0  # seconds for one program and its analysis; real runs have limits of their own, which tests/test_cli.py tries
 
 
+# dynamo: the first optimizer would import it. JAX starts its threads with the first array, which is made in the child.
+TORCH = ("torch._dynamo", "numdebug.observe.torch.observer")
+ARRAYS = ("jax", "optax", "equinox", "keras", "numdebug.observe.jax.observer")
+NUMPY = ("numdebug.observe.arrays.arrayrun",)  # its observer stands back where another framework is imported
+
+
 @contextmanager
-def forking() -> Iterator[Callable[..., Outcome]]:
+def forking(modules: tuple[str, ...] = TORCH) -> Iterator[Callable[..., Outcome]]:
     """A function that diagnoses one file."""
-    server = subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen(
+        [sys.executable, __file__, *modules],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "KERAS_BACKEND": "jax"},
+    )
 
     def run(spec: Spec) -> Ending:
         with tempfile.TemporaryDirectory(prefix="numdebug-", ignore_cleanup_errors=True) as folder:
@@ -73,12 +85,7 @@ def apply(diff: str, folder: Path) -> None:
 
 def _serve() -> None:
     """Fork a child for each spec that stdin names, and answer with its exit status."""
-    for name in (
-        "numpy",
-        "torch._dynamo",
-        "numdebug.observe.torch.observer",
-        "numdebug.pipeline",
-    ):  # dynamo: the first optimizer would import it
+    for name in ("numpy", *sys.argv[1:], "numdebug.pipeline"):
         import_module(name)
     import_module("numdebug.catalogue").bugs()
     import_module("numdebug.probing").probes()

@@ -84,11 +84,12 @@ def _text(file: Path) -> str | None:
     return file.read_text(encoding="utf-8", errors="replace") if file.is_file() else None
 
 
-def _numbered(facts: Iterable[Evidence], journal: Any, start: int = 0) -> list[Evidence]:
+def _numbered(facts: Iterable[Evidence], journal: Any | None, start: int = 0) -> list[Evidence]:
     out: list[Evidence] = []
     for fact in facts:
         numbered = replace(fact, id=fact.id or f"E{start + len(out) + 1}")
-        journal.add("evidence", numbered)
+        if journal is not None:
+            journal.add("evidence", numbered)
         out.append(numbered)
     return out
 
@@ -132,14 +133,14 @@ def _trial(watcher: Any, options: dict[str, Any]) -> Try | None:
             if diff is None:
                 return None
             second = again({"diff": diff})
-            return as_trial(second, "with these lines repaired", repair[0], _silent(second))
+            return as_trial(second, "with these lines repaired", repair[0], _silent(second), _fails(second))
         outcome = None
         for changed in _variants(repair):
             diff = _written(changed, watcher.folder)
             if diff is None:
                 return outcome
             second = again({"diff": diff, **({"traced": 0} if changed.form == "learning_rate" and not changed.numbers.get("look") else {})})
-            outcome = as_trial(second, f"with {_change(changed)}", changed, _silent(second))
+            outcome = as_trial(second, f"with {_change(changed)}", changed, _silent(second), _fails(second))
             if outcome.finite and (changed.form != "learning_rate" or outcome.falls):
                 return outcome
         return outcome
@@ -164,6 +165,19 @@ def _silent(watcher: Any) -> list[Evidence]:
                 if getattr(module, "SILENT", False):
                     found.extend(asked(question, module, run, watcher.journal))
     return found
+
+
+def _fails(watcher: Any) -> bool:
+    """Whether a run fails: infinities that the program wrote down itself and leaves under a name do not count."""
+    for name, observer in watcher.observers.items():
+        if observer.first_bad is None:
+            continue
+        run = watcher.run(name)
+        if run is None or any(sink.what != "output" for sink in run.recording.sinks):
+            return True
+        if match(list(_numbered(asked("nonfinite", probes()["nonfinite"], run, watcher.journal), None))):
+            return True
+    return False
 
 
 def _change(repair: Repair) -> str:

@@ -52,12 +52,12 @@ class Trial:
 Try = Callable[[Repair | tuple[Repair, ...]], Trial | None]
 
 
-def as_trial(watcher: Any, change: str, repair: Repair, silent: Iterable[Evidence]) -> Trial:
+def as_trial(watcher: Any, change: str, repair: Repair, silent: Iterable[Evidence], fails: bool) -> Trial:
     """What a second run of the program showed."""
     observers = list(watcher.observers.values())
     steps = [s for o in observers for s in o.steps]
     losses = [(s.index, s.loss) for s in steps if s.loss is not None]
-    finite = bool(steps or watcher.ops) and all(o.first_bad is None for o in observers)
+    finite = bool(steps or watcher.ops) and not fails
     seen = frozenset((e.kind, e.site.line) for e in silent if e.kind not in FAILURE and e.site is not None)
     values = [loss for _, loss in losses]
     return Trial(finite, len(steps), values[0] if values else None, late(values), change, repair, seen, tuple(losses))

@@ -77,7 +77,9 @@ bug = Bug(
     when=seen("integer-wrap"),
     because=_because,
     fix="convert to int64 or a float type before the arithmetic",
-    repair=lambda hits: repair_ops("widen_integer", "widen before the arithmetic", hits),
+    repair=lambda hits: repair_ops(
+        "widen_integer", "widen before the arithmetic", hits, narrow=hits[0][0]["dtype"], op=hits[0][0]["op"]
+    ),
     symptoms=("wrong numbers without NaN",),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},

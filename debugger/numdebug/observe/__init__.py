@@ -61,7 +61,10 @@ class Watcher:
     def _numpy(self) -> None:
         from numdebug.observe.numpy.observer import NumPyObserver
 
-        self.observers["numpy"] = NumPyObserver(self.folder, self.journal, self.options)
+        def others() -> int:
+            return sum(o.ops for name, o in self.observers.items() if name != "numpy")
+
+        self.observers["numpy"] = NumPyObserver(self.folder, self.options, others)
 
     def _jax(self) -> None:
         from numdebug.observe.jax.observer import JaxObserver
@@ -116,6 +119,11 @@ class Watcher:
     def ops(self) -> int:
         """Operations seen."""
         return sum(o.ops for o in self.observers.values())
+
+    def called(self) -> None:
+        """numdebug called the program's `main`, which it had not called itself."""
+        if "numpy" in self.observers:
+            self.observers["numpy"].called = True  # type: ignore[attr-defined]
 
     def returned(self, name: str, value: Any) -> None:
         """`value` came back from a call that numdebug made: it counts as consumed."""

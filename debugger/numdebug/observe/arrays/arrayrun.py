@@ -152,19 +152,32 @@ class ArrayRun:
 
     def again(self) -> Replayed:
         """See Run."""
-        raise CannotAsk(_IN_PROGRAM)
+        return self.rewrite([])
 
     def rewrite(self, repairs: list[Repair]) -> Replayed:
         """See Run."""
-        raise CannotAsk(_IN_PROGRAM)
+        if self.graph.retry is None:
+            raise CannotAsk(_IN_PROGRAM)
+        return self.graph.retry(repairs)
 
     def provoke(self, danger: Danger) -> Trigger | None:
-        """Nothing is searched for."""
-        return None
+        """See Run."""
+        found = self.graph.search(danger)
+        return None if found is None else Trigger(ArrayRun(found[0], self.options), tuple(found[1]))
 
     def flushed(self) -> dict[str, tuple[int, int, float]]:
-        """Asked of a step run again in float32, which needs the program."""
-        return {}
+        """See Run. What is not 0 in float64 was flushed."""
+        found: dict[str, tuple[int, int, float]] = {}
+        last = [w for w in self.graph.weights if w.gradient is not None and w.step == self.graph.weights[-1].step]
+        narrow = any(v.dtype in ("float16", "bfloat16") for op in self.recording.ops for v in op.outputs)
+        exact = self.exact([w.gradient for w in last if w.gradient is not None]) if narrow else {}
+        for weight in last:
+            assert weight.gradient is not None
+            wide, kept = exact.get(weight.gradient.id), self.array(weight.gradient)
+            if wide is not None and kept is not None and wide.shape == kept.shape:
+                lost = (kept == 0) & (wide != 0)
+                found[weight.name] = (kept.size, int(lost.sum()), float(np.abs(wide[lost]).max()) if lost.any() else 0.0)
+        return found
 
     def functions(self) -> list[HandWritten]:
         """See Run."""

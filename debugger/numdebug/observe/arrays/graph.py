@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from numdebug.recording import Frame, Op, Recording, Sink, Site, Value
-from numdebug.run import HandWritten
+from numdebug.report.model import Repair
+from numdebug.run import Danger, HandWritten, Moved, Replayed
 
 Compute = Callable[[Sequence[np.ndarray], bool], Sequence[np.ndarray]]
 
@@ -22,11 +23,14 @@ class Node:
     Otherwise operands have the recorded formats, and the results have too (bfloat16 and the like as ml_dtypes arrays). Raises where it
     cannot be done.
     `given`: its results are data, whatever the arithmetic (random numbers, what came from outside).
+    `moved(arrays, generator)`: as `compute` with `wide`, and its own constants (0.1) moved at random by up to half an ulp of their
+    format, where that is narrower than the wide one.
     """
 
     op: Op
     compute: Compute
     given: bool = False
+    moved: Callable[[Sequence[np.ndarray], np.random.Generator], Sequence[np.ndarray]] | None = None
 
 
 @dataclass(eq=False)
@@ -52,6 +56,8 @@ class Graph:
     weights: list[Weight] = field(default_factory=list)
     wide: np.dtype = field(default_factory=lambda: np.dtype(np.float64))  # the format of exact values: wider than any that was recorded
     frames: Callable[[Op], tuple[Frame, ...]] = lambda op: op.frames  # the user's frames, outer to inner
+    search: Callable[[Danger], tuple[Graph, list[Moved]] | None] = lambda danger: None  # values near these that make it fail there
+    retry: Callable[[list[Repair]], Replayed] | None = None  # this step with repairs in it, differentiated again
     functions: Callable[[], list[HandWritten]] = list  # hand-written derivatives, compared with differences
     made: dict[int, Site] = field(default_factory=dict)  # by Op.index: the Site that constructed the library's layer it ran in
     modules: dict[int, int] = field(default_factory=dict)  # by Op.index: a number for that layer

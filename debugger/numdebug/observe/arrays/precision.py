@@ -14,7 +14,7 @@ from numdebug.observe.arrays.numbers import widened
 from numdebug.recording import Value
 from numdebug.run import CannotAsk, Error
 
-MOST = {"exact": 250_000, "trace": 250_000, "region": 150_000}  # operations computed in float64, by question; some 50 to 500 a millisecond
+MOST = {"exact": 150_000, "trace": 150_000, "region": 80_000}  # operations computed in float64, by question; some 50 to a millisecond
 SAMPLES = 3  # random half-ulp moves of all inputs; the largest effect counts
 
 
@@ -50,7 +50,8 @@ class Precision:
         exact = self.exact([value], "region").get(value.id)
         places = needed(self.graph, [value])
         results = [v.id for place in region for v in self.graph.recording.ops[place].outputs]
-        changed = [place for place in places if place in region or place in below(self.graph, places, results)]
+        follows = below(self.graph, places, results)
+        changed = [place for place in places if place in region or place in follows]
         self._spend(len(changed), "region")
         mixed = Mixed(self.graph, region)
         result = mixed.run(changed, {value.id}).get(value.id)

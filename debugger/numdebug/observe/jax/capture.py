@@ -36,8 +36,8 @@ class Entry:
     """One call: a primitive evaluated eagerly, or a jitted function with its jaxpr."""
 
     __slots__ = (
-        "args", "backward", "copies", "differentiates", "key", "labels", "library", "outs", "params", "places", "primitive", "scope",
-        "step", "trainer",
+        "args", "backward", "copies", "differentiates", "forward", "key", "labels", "library", "outs", "params", "places", "primitive",
+        "scope", "step", "trainer",
     )  # fmt: skip
 
     def __init__(
@@ -52,6 +52,7 @@ class Entry:
         self.places = places
         self.library = library
         self.backward = backward
+        self.forward = False  # evaluated on the way to a derivative
         self.key = key
         self.scope = scope
         self.step = 0
@@ -71,9 +72,11 @@ class Capture:
     def __init__(self, sites: Sites, listener: Any) -> None:
         self.sites = sites
         self.listener = listener
+        self.setup: list[Entry] = []  # before the first step: where data and parameters were made
         self.segments: deque[list[Entry]] = deque([[]], maxlen=3)
         self.count = 0
         self.step = 0
+        self.donated: dict[int, tuple[Any, np.ndarray]] = {}  # arrays of recorded calls that were given away since, and what they held
         self.uses: list[Use] = []  # of hand-written derivatives
         self.on = False
         self.quiet = 0
@@ -136,9 +139,11 @@ class Capture:
 
         @functools.wraps(call)
         def called(function: Any, *args: Any, **kwargs: Any) -> Any:
-            if capture.on and not kwargs and sum(u.function is function for u in capture.uses) < USES and capture._own(function):
-                places, _ = capture.sites.here(sys._getframe(1))
-                capture.uses.append(Use(function, args, places))
+            if capture.on and not kwargs and capture._own(function):
+                known = [u for u in capture.uses if u.function is function]
+                if len(known) >= USES:  # the first and the latest: what holds at the start need not hold later
+                    capture.uses.remove(known[-1])
+                capture.uses.append(Use(function, args, capture.sites.here(sys._getframe(1))[0]))
             return call(function, *args, **kwargs)
 
         return called
@@ -161,6 +166,10 @@ class Capture:
         entry = self._entry(pjit.jit_p, p.params, args_flat, places, library)
         donated = zip(args_flat, p.params["donated_invars"], strict=True)
         entry.copies = {id(a): np.array(a) for a, given_away in donated if given_away and _plain(a)}
+        if entry.copies:  # also of results of calls that stay recorded when this one is dropped
+            made = {id(o): o for kept in self.entries() for o in kept.outs}
+            again = {key: (made[key], array) for key, array in entry.copies.items() if key in made}
+            self.donated = {key: pair for key, pair in self.donated.items() if made.get(key) is pair[0]} | again
         self.listener.before(entry)
         self.quiet += 1
         try:
@@ -196,7 +205,9 @@ class Capture:
                 places, library = inner, names
             key = id(context.traceback)
         stack = str(context.name_stack)
-        return Entry(primitive, params, args, places, library, "transpose" in stack, key, _scope())
+        entry = Entry(primitive, params, args, places, library, "transpose" in stack, key, _scope())
+        entry.forward = "jvp" in stack
+        return entry
 
     def _add(self, entry: Entry) -> None:
         entry.step = self.step
@@ -205,6 +216,14 @@ class Capture:
         segment.append(entry)
         if len(segment) > SEGMENT:
             del segment[: SEGMENT // 2]
+
+    def entries(self) -> list[Entry]:
+        """What is still known, in order."""
+        return [*self.setup, *(entry for segment in self.segments for entry in segment)]
+
+    def first_step(self) -> None:
+        """Everything until now was set-up."""
+        self.setup, self.segments[-1] = self.segments[-1], []
 
     def boundary(self, step: int) -> None:
         """A new step begins."""

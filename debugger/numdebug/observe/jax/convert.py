@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,19 @@ from numdebug.observe.jax.interpret import Context, Interpreter, Item, Slot
 from numdebug.observe.jax.keras import differentiated, made_optimizer
 from numdebug.observe.jax.names import described
 from numdebug.observe.jax.observer import JaxObserver, _is_float, argument_names, result_names, suffix, tidy
-from numdebug.observe.jax.optimizers import made_in
+from numdebug.observe.jax.setup import bindings, made_in
 from numdebug.observe.jax.structural import floating, widest
+from numdebug.observe.jax.triggers import Triggers
 from numdebug.recording import Frame, Op, Recording, Sink, Site, Value
+from numdebug.run import Danger, Moved
 
+_COPIES = frozenset({"copy", "device_put", "stage", "convert_element_type", "copy_p"})
 _PLUMBING = frozenset({
     "op", "meth", "deferring_binary_op", "fn", "wrapper", "bind", "bind_with_trace", "fun", "rewriting_take", "f_jitted",
 })  # fmt: skip
+
+
+ROUNDS = 3  # of a training loop, whose weights are looked at
 
 
 class Converter:
@@ -34,10 +41,11 @@ class Converter:
 
     def __init__(self, observer: JaxObserver) -> None:
         self.observer = observer
-        self.interpreter = Interpreter(observer.sites)
+        self.interpreter = Interpreter(observer.sites, self._outside)
         self.slots: dict[int, Slot] = {}  # by identity of the program's arrays
-        self.entries: list[Entry] = [e for segment in observer.capture.segments for e in segment]
-        self.copies = {key: array for entry in self.entries for key, array in entry.copies.items()}
+        self.entries: list[Entry] = observer.capture.entries()
+        self.copies = {key: array for key, (_, array) in observer.capture.donated.items()}
+        self.copies |= {key: array for entry in self.entries for key, array in entry.copies.items()}
         self.ins: dict[int, list[Slot]] = {}
         self.outs: dict[int, list[Slot]] = {}
         self.names: dict[int, str] = {}  # by id of a Slot
@@ -45,6 +53,7 @@ class Converter:
         self.items: list[Item] = []
         self.index: dict[int, int] = {}  # by id of an Item: its operation
         self.arrays: dict[int, np.ndarray] = {}
+        self._bindings: dict[str, Site] | None = None
         self._framed: dict[Place, Frame] = {}
         self._kept: list[Slot] = []  # so that their ids stay theirs
 
@@ -65,6 +74,11 @@ class Converter:
         nodes = [self._node(place, item) for place, item in enumerate(items)]
         recording.ops = [node.op for node in nodes]
         graph = Graph(recording, nodes, self.arrays, frames=self._frames)
+        made = self.observer.constructions.sites()
+        for place, item in enumerate(items if made else []):
+            layer = next((made[name] for name in reversed("/".join(item.scope).split("/")) if name in made), None)
+            if layer is not None:
+                graph.made[place] = layer
         if self.observer.keras_steps is not None:
             self._layers(graph)
         graph.functions = lambda: functions(self.observer.capture.uses, self.observer.frames)
@@ -83,11 +97,31 @@ class Converter:
                 if what == "parameter" and value.id in after and not np.isfinite(self.arrays[after[value.id].id]).all():
                     what, value = "gradient", after[value.id]  # that is where it came from
                 producer = recording.producer(value)
-                site = producer.site if producer is not None else None
                 label = gradients.get(value.id) if what == "gradient" else None
-                recording.sinks.append(Sink(what, value, label or name or self.names.get(id(slot)), site, self.observer.current.index))  # type: ignore[arg-type]
+                site = producer.site if producer is not None else None
+                named = label or name or self.names.get(id(slot))
+                recording.sinks.append(Sink(what, value, named, site, self.observer.current.index))  # type: ignore[arg-type]
+        trained = {id(v) for w in graph.weights for v in (w.gradient, w.after) if v is not None}
+        inner = [s for s in recording.sinks if s.what in ("gradient", "parameter") and id(s.value) not in trained]
+        if len(inner) < len(recording.sinks):  # an optimizer's own state says nothing that the parameters do not say
+            recording.sinks = [s for s in recording.sinks if s not in inner]
         self._places(recording, graph)
+        graph.search = self._search(graph)
         return graph
+
+    def _search(self, graph: Graph) -> Callable[[Danger], tuple[Graph, list[Moved]] | None]:
+        """Set up when it is first asked for."""
+        known: list[Triggers] = []
+
+        def search(danger: Danger) -> tuple[Graph, list[Moved]] | None:
+            if not known:
+                steps = [e.step for e in self.entries]
+                start = next((n for n in range(len(self.observer.capture.setup), len(steps)) if steps[n] == steps[-1]), 0)
+                slots = {self.values[id(slot)].id: slot for slot in self._kept}
+                known.append(Triggers(graph, self.items, slots, start))
+            return known[0].find(danger)
+
+        return search
 
     # -- interpretation --------------------------------------------------------------------------------------------
 
@@ -95,7 +129,7 @@ class Converter:
         args = [self._outside(a) for a in entry.args]
         context = Context(
             entry.places, entry.library, "backward" if entry.backward else "forward", (), entry.step, position, entry.jaxpr is not None,
-            scope=entry.scope,
+            scope=entry.scope, differentiated=entry.forward,
         )  # fmt: skip
         recorded = [self._host(o) for o in entry.outs]
         outs = self.interpreter.call(entry.primitive, entry.params, args, recorded, context, entry.key)
@@ -159,7 +193,7 @@ class Converter:
                 touched, step = set(), item.step
             if item.phase == "backward":
                 touched.update(id(s) for s in item.results)
-            elif any(id(s) in touched for s in item.operands):
+            elif any(id(s) in touched for s in item.operands) and not item.differentiated:
                 item.phase = "optimizer"
                 touched.update(id(s) for s in item.results)
         return items
@@ -185,7 +219,8 @@ class Converter:
         for item in kept:
             if isinstance(item, Group):  # outputs that somebody outside of the group reads, the last one first
                 used = [s for s in item.results if id(s) in needed]
-                item.results = used or item.results[:1]
+                arrays = [s for s in used if isinstance(s.array, np.ndarray)] if item.given else []  # not the random keys on the way
+                item.results = arrays or used or item.results[:1]
         return kept
 
     # -- operations ------------------------------------------------------------------------------------------------
@@ -246,12 +281,29 @@ class Converter:
             producer,
             self.names.get(id(slot)),
             "result" if producer is not None else "input",
+            self._bound(slot) if producer is None else None,
         )
         if is_array:
             self.arrays[number] = np.asarray(array)
         self.values[id(slot)] = known
         self._kept.append(slot)
         return known
+
+    @cached_property
+    def _copies(self) -> dict[int, Slot]:
+        return {id(i.operands[0]): i.results[0] for i in self.items if i.name in _COPIES and i.operands}
+
+    def _bound(self, slot: Slot) -> Site | None:
+        """The program's line that gave a module-level name its value: that of the array, or of the copy that JAX made of it."""
+        name = self.names.get(id(slot))
+        if name is None and id(slot) in self._copies:
+            name = self.names.get(id(self._copies[id(slot)]))
+        main = getattr(sys.modules.get("__main__"), "__file__", None)
+        if name is None or not main:
+            return None
+        if self._bindings is None:
+            self._bindings = bindings(Path(main), self.observer.frames.name(main))
+        return self._bindings.get(name.split(".")[0])
 
     def _site(self, item: Item) -> Site | None:
         if not item.places:
@@ -286,16 +338,15 @@ class Converter:
             found = differentiated(recording)
             return [found] if found is not None else []
         if self.observer.derivatives:
-            _, answer, _ = self.observer.derivatives[-1]
-            slot = self.slots.get(id(answer))
-            if slot is not None:
-                return [self._value(slot)]
+            last = self.observer.derivatives[-1][0]
+            slots = [self.slots.get(id(answer)) for step, answer, _ in self.observer.derivatives if step == last]
+            return [self._value(slot) for slot in slots if slot is not None]
         for position in reversed(range(len(self.entries))):
             if self.entries[position].differentiates:
-                for held, slot in zip(self.entries[position].outs, self.outs[position], strict=True):
-                    if _is_float(held) and held.ndim == 0:
-                        return [self._value(slot)]
-                return []
+                several = zip(self.entries[position].outs, self.outs[position], strict=True)
+                scalars = [slot for held, slot in several if _is_float(held) and held.ndim == 0 and slot.item is not None]
+                forward = [slot for slot in scalars if slot.item is not None and slot.item.differentiated and slot.item.phase == "forward"]
+                return [self._value(slot) for slot in forward or scalars[:1]]
         return []
 
     def _weights(self) -> list[Weight]:
@@ -303,6 +354,8 @@ class Converter:
         for position, entry in enumerate(self.entries):
             if entry.differentiates:
                 found += self._jitted_weights(position, entry)
+        for step, carried in self.interpreter.rounds[-ROUNDS:]:
+            found += self._carried(step, carried)
         for step, _, gradients in self.observer.derivatives:
             for path, argument, gradient in gradients:
                 before, after = self.slots.get(id(argument)), self.slots.get(id(gradient))
@@ -338,6 +391,36 @@ class Converter:
                 last = item.results[0]
         return last
 
+    def _carried(self, step: int, carried: list[tuple[Slot, Slot, Slot]]) -> list[Weight]:
+        """Of one round of a training loop: what the forward pass reads and the round changes by its gradient."""
+        found = []
+        for place, (start, before, after) in enumerate(carried):
+            if not isinstance(before.array, np.ndarray) or not floating(before.array.dtype) or id(before) not in self.reads:
+                continue
+            gradient = _gradient_of(after, before)
+            if gradient is None or before.array.ndim == 0:
+                continue
+            label = self.names.get(id(start)) or f"carry {place}"
+            self._weight_role(before, label)
+            found.append(Weight(step, label, self._value(before), self._value(after), self._value(gradient)))
+        return found
+
+    def _before(self, after: Slot, arguments: Iterable[tuple[str, Slot]]) -> tuple[str, Slot] | None:
+        """The argument that became this result by operations on its own shape, where names do not tell."""
+        given = {id(slot): (name, slot) for name, slot in arguments if slot.array.shape == after.array.shape}
+        todo, seen, found = [after], set(), []
+        while todo:
+            slot = todo.pop()
+            if id(slot) in seen:
+                continue
+            seen.add(id(slot))
+            if id(slot) in given:
+                found.append(given[id(slot)])
+            elif slot.item is not None and slot.item.phase == "optimizer":
+                todo += [s for s in slot.item.operands if isinstance(s.array, np.ndarray) and s.array.shape == after.array.shape]
+        read = [one for one in found if id(one[1]) in self.reads]
+        return read[0] if len(read) == 1 else None
+
     def _differentiated(self) -> set[int]:
         """Slots that the forward pass reads: what its backward pass depends on."""
         found: set[int] = set()
@@ -355,11 +438,10 @@ class Converter:
             if isinstance(slot.array, np.ndarray) and floating(slot.array.dtype) and slot.number is None:
                 arguments.setdefault((suffix(name), slot.array.shape), (name, slot))
         found = []
-        mine = [item for item in self.items if item.entry == position]
         for name, slot in zip(result_names(entry), self.outs[position], strict=False):
             if not isinstance(slot.array, np.ndarray) or not floating(slot.array.dtype) or slot.item is None:
                 continue
-            known = arguments.get((suffix(name), slot.array.shape))
+            known = arguments.get((suffix(name), slot.array.shape)) or self._before(slot, arguments.values())
             if known is None or id(known[1]) not in self.reads or known[1] is slot:
                 continue
             label = entry.labels.get(suffix(known[0])) or tidy(suffix(known[0])) or known[0]
@@ -368,7 +450,7 @@ class Converter:
                 gradient, after = slot, self._updated(before, slot)
             else:
                 after = slot
-                gradient = _gradient_of(slot, before, mine)
+                gradient = _gradient_of(slot, before)
             self.names[id(before)] = label
             self._weight_role(before, label)
             found.append(
@@ -436,7 +518,7 @@ def _links(item: Item) -> list[Any]:
     return [*moments, (part, item.places[:1], item.loop), (part, item.places[:1], ()), (item.step, item.places[:1])]
 
 
-def _gradient_of(after: Slot, before: Slot, items: list[Item]) -> Slot | None:
+def _gradient_of(after: Slot, before: Slot) -> Slot | None:
     """From a parameter's new value up through elementwise operations of its shape, to the first result of the backward pass."""
     todo, seen = [after], set()
     while todo:

@@ -77,7 +77,7 @@ def grouped(items: list[Item]) -> list[Item]:
         key: Any = None
         if found is not None:
             outside = item.calls[: _depth(item, found[1])]
-            key = (found, item.places, outside, item.loop, item.entry if item.jitted else -1)
+            key = (found, item.places, outside, item.loop)
         again = current and item.phase == "forward" and item.name == current[0].name and item.key == current[0].key and item.key != 0
         if key is None or key != mark or again:
             close()

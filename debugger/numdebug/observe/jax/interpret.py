@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
@@ -17,7 +17,7 @@ from numdebug.observe.jax.compiled import differs, explained
 from numdebug.observe.jax.evaluate import compute, host
 from numdebug.observe.jax.sites import Library, Sites, draws
 
-MOST = 60_000  # equations evaluated for one window; of loops beyond it only some iterations are opened
+MOST = 20_000  # equations evaluated for one window; of loops beyond it only some iterations are opened
 OPENED = 3  # iterations of such a loop: the first that is not finite (or the last), and those before it
 
 
@@ -56,6 +56,7 @@ class Item:
     forward: Item | None = None
     parts: list[Item] = field(default_factory=list)
     scope: tuple[str, ...] = ()  # name scopes: layers of Flax and Keras
+    differentiated: bool = False  # evaluated on the way to a derivative
 
     def again(self, arrays: Sequence[Any], wide: bool) -> list[Any]:
         """The results for other operands."""
@@ -77,7 +78,6 @@ class Loop:
         self.carry = self.carry or self.args[n:m]
         self.closed = p["jaxpr"]
         self.body, self.length = self.closed.jaxpr, p["length"]
-        self.constants = [Slot(host(c)) for c in self.closed.consts]
         self.results = len(self.closed.out_avals) - p["num_carry"]
         self.order = range(self.length - 1, -1, -1) if p["reverse"] else range(self.length)
 
@@ -112,15 +112,18 @@ class Context:
     jitted: bool
     calls: tuple[int, ...] = ()
     scope: tuple[str, ...] = ()
+    differentiated: bool = False
 
 
 class Interpreter:
     """`items` in order of execution."""
 
-    def __init__(self, sites: Sites) -> None:
+    def __init__(self, sites: Sites, outside: Callable[[Any], Slot]) -> None:
         self.sites = sites
+        self.outside = outside  # the Slot of an array that the program holds
         self.items: list[Item] = []
         self.incomplete: str | None = None
+        self.rounds: list[tuple[int, list[tuple[Slot, Slot, Slot]]]] = []  # of training loops: step, (at the start, before, after)
         self._calls = count()
 
     # -- one call of the program's ---------------------------------------------------------------------------------
@@ -130,7 +133,7 @@ class Interpreter:
         if primitive.name in ("jit", "pjit") and not any(draws(file) for _, file in context.library):
             closed = params["jaxpr"]
             inner = self._inside(context, params.get("name", ""), closed)
-            results = self._run(closed.jaxpr, [Slot(host(c)) for c in closed.consts], args, inner)
+            results = self._run(closed.jaxpr, self._constants(closed), args, inner)
             passed = {id(a) for a in args}
             for place, (slot, array) in enumerate(zip(results, outs, strict=True)):
                 if id(slot) in passed or slot.number is not None:
@@ -159,7 +162,7 @@ class Interpreter:
             library=library,
             phase=item.phase if item is not None else context.phase,
         )
-        made = self._made("compiled", [slot], array, lambda arrays, wide: list(arrays), here)
+        made = self._made("compiled", [slot], array, lambda arrays, wide, xp: list(arrays), here)
         assert made.item is not None
         made.item.given = True
         made.item.params = {"equation": equation.primitive.name if equation is not None else "", "simplifier": why.without_simplifier}
@@ -174,6 +177,10 @@ class Interpreter:
             library=(*context.library, *library, (name, file)),
             calls=(*context.calls, next(self._calls)),
         )
+
+    def _constants(self, closed: Any) -> list[Slot]:
+        """Arrays that a traced function took from around it."""
+        return [self.outside(c) for c in closed.consts]
 
     # -- jaxprs ----------------------------------------------------------------------------------------------------
 
@@ -199,6 +206,8 @@ class Interpreter:
         places, library = self.sites.of(source.traceback, scope)
         stack = str(source.name_stack)
         phase = "backward" if "transpose" in stack or "rematted_computation" in stack else context.phase
+        if "jvp" in stack and not context.differentiated:
+            context = replace(context, differentiated=True)
         if places:
             here = replace(context, places=_joined(places, context.places), library=library, phase=phase)
         else:
@@ -208,7 +217,7 @@ class Interpreter:
         if name in CALLS:
             inner = eqn.params[CALLS[name]]
             closed = hasattr(inner, "jaxpr")
-            consts = [Slot(host(c)) for c in inner.consts] if closed else []
+            consts = self._constants(inner) if closed else []
             label = eqn.params.get("name") or name
             return self._run(inner.jaxpr if closed else inner, consts, args, self._inside(here, str(label), inner))
         if name == "scan":
@@ -238,6 +247,7 @@ class Interpreter:
         item = Item(
             primitive, primitive.name, params, args, results, context.places, context.library, context.phase, context.loop, context.step,
             context.entry, key, context.jitted, given, context.calls, scope=context.scope,
+            differentiated=context.differentiated,
         )  # fmt: skip
         for slot in results:
             slot.item = item
@@ -266,7 +276,9 @@ class Interpreter:
         here = replace(context, loop=(*context.loop, f"scan#{index}"), calls=(*context.calls, next(self._calls)))
         if trains:
             here = replace(here, step=index)
-        outs = self._run(loop.body, loop.constants, [*loop.consts, *carry, *row], here)
+        outs = self._run(loop.body, self._constants(loop.closed), [*loop.consts, *carry, *row], here)
+        if trains:
+            self.rounds.append((index, list(zip(loop.carry, carry, outs[: len(carry)], strict=True))))
         return outs[: len(carry)], outs[len(carry) :]
 
     def _stacked(self, loop: Loop, columns: list[dict[int, Slot]], avals: list[Any], context: Context) -> list[Slot]:
@@ -313,10 +325,11 @@ class Interpreter:
         test, body = p["cond_jaxpr"], p["body_jaxpr"]
         n, m = p["cond_nconsts"], p["body_nconsts"]
         test_consts, body_consts, carry = args[:n], args[n : n + m], args[n + m :]
-        inner = [Slot(host(c)) for c in body.consts]
-        outer = [Slot(host(c)) for c in test.consts]
+        start, trains = carry, context.phase == "forward" and has_transpose(body.jaxpr)
+        inner, outer = self._constants(body), self._constants(test)
         for index in count():
             here = replace(context, loop=(*context.loop, f"while#{index}"), calls=(*context.calls, next(self._calls)))
+            here = replace(here, step=index) if trains else here
             (go,) = self._run(test.jaxpr, outer, [*test_consts, *carry], here)
             if not np.any(go.array):
                 return list(carry)
@@ -325,6 +338,8 @@ class Interpreter:
                 self.incomplete = "a loop is too long to be looked into"
                 return rest
             new = self._run(body.jaxpr, inner, [*body_consts, *carry], here)
+            if trains:
+                self.rounds.append((index, list(zip(start, carry, new, strict=True))))
             if go.array.ndim:  # batched: lanes that have stopped keep their carry
                 new = [self._masked(go, before, after, here) for before, after in zip(carry, new, strict=True)]
             carry = new
@@ -336,7 +351,7 @@ class Interpreter:
         chosen = min(max(int(index.array), 0), len(branches) - 1)
         closed = branches[chosen]
         here = replace(context, loop=(*context.loop, f"cond#{chosen}"), calls=(*context.calls, next(self._calls)))
-        return self._run(closed.jaxpr, [Slot(host(c)) for c in closed.consts], rest, here)
+        return self._run(closed.jaxpr, self._constants(closed), rest, here)
 
     def _solve(self, eqn: Any, args: list[Slot], context: Context) -> list[Slot]:
         lengths, jaxprs = eqn.params["const_lengths"], eqn.params["jaxprs"]
@@ -344,7 +359,7 @@ class Interpreter:
         consts = args[start : start + lengths.solve]
         right = args[start + lengths.solve + lengths.transpose_solve :]
         closed = jaxprs.solve
-        return self._run(closed.jaxpr, [Slot(host(c)) for c in closed.consts], [*consts, *right], self._inside(context, "solve", closed))
+        return self._run(closed.jaxpr, self._constants(closed), [*consts, *right], self._inside(context, "solve", closed))
 
     # -- pieces of control flow, as operations ---------------------------------------------------------------------
 
@@ -352,7 +367,7 @@ class Interpreter:
         array = slot.array[index]
         if not isinstance(slot.array, np.ndarray):
             return Slot(array)
-        return self._made("slice", [slot], np.asarray(array), lambda arrays, wide: [arrays[0][index]], context)
+        return self._made("slice", [slot], np.asarray(array), lambda arrays, wide, xp: [arrays[0][index]], context)
 
     def _stack(self, slots: list[Slot], aval: Any, context: Context) -> Slot:
         if not slots:
@@ -360,23 +375,23 @@ class Interpreter:
         if not isinstance(slots[0].array, np.ndarray):
             return Slot(jax.numpy.stack([s.array for s in slots]))
         array = np.stack([s.array for s in slots])
-        return self._made("stack", slots, array, lambda arrays, wide: [np.stack(arrays)], context)
+        return self._made("stack", slots, array, lambda arrays, wide, xp: [xp.stack(arrays)], context)
 
     def _masked(self, go: Slot, before: Slot, after: Slot, context: Context) -> Slot:
         if not isinstance(before.array, np.ndarray):
             return after
         shape = go.array.shape + (1,) * (before.array.ndim - go.array.ndim)
 
-        def choose(arrays: Sequence[Any], wide: bool) -> list[Any]:
-            return [np.where(arrays[0].reshape(shape), arrays[1], arrays[2])]
+        def choose(arrays: Sequence[Any], wide: bool, xp: Any) -> list[Any]:
+            return [xp.where(arrays[0].reshape(shape), arrays[1], arrays[2])]
 
-        return self._made("where", [go, after, before], choose([go.array, after.array, before.array], False)[0], choose, context)
+        return self._made("where", [go, after, before], choose([go.array, after.array, before.array], False, np)[0], choose, context)
 
     def _made(self, name: str, operands: list[Slot], array: np.ndarray, again: Any, context: Context) -> Slot:
         result = Slot(array)
-        item = _Own(
+        item = Own(
             None, name, {}, operands, [result], context.places, context.library, context.phase, context.loop, context.step, context.entry,
-            0, context.jitted, False, context.calls, scope=context.scope,
+            0, context.jitted, False, context.calls, scope=context.scope, differentiated=context.differentiated,
         )  # fmt: skip
         item.function = again
         result.item = item
@@ -384,13 +399,13 @@ class Interpreter:
         return result
 
 
-class _Own(Item):
+class Own(Item):
     """An operation of control flow, without a primitive of its own."""
 
     function: Any = None
 
     def again(self, arrays: Sequence[Any], wide: bool) -> list[Any]:
-        return list(self.function(arrays, wide))
+        return list(self.function(arrays, wide, np))
 
 
 def _joined(inner: tuple[Place, ...], outer: tuple[Place, ...]) -> tuple[Place, ...]:

@@ -17,6 +17,7 @@ from numdebug.observe import Stop
 from numdebug.observe.frames import Frames
 from numdebug.observe.jax.capture import Capture, Entry
 from numdebug.observe.jax.interpret import has_transpose, training_loop
+from numdebug.observe.jax.layers import Constructions
 from numdebug.observe.jax.sites import Sites
 from numdebug.observe.jax.structural import floating
 from numdebug.recording import Step
@@ -34,6 +35,7 @@ class JaxObserver:
         self.frames = Frames(folder)
         self.sites = Sites(self.frames)
         self.capture = Capture(self.sites, self)
+        self.constructions = Constructions(self.frames)
         self.max_steps: int | None = options.get("max_steps")
         self.steps: list[Step] = []
         self.current = Step(0)
@@ -60,7 +62,7 @@ class JaxObserver:
     @property
     def computed(self) -> bool:
         """A number that the program computed was read or printed."""
-        made = {id(out) for segment in self.capture.segments for entry in segment for out in entry.outs}
+        made = {id(out) for entry in self.capture.entries() for out in entry.outs}
         return any(id(a) in made and _is_float(a) for a in self.taken)
 
     @property
@@ -83,7 +85,7 @@ class JaxObserver:
         from numdebug.observe.arrays.arrayrun import ArrayRun
         from numdebug.observe.jax.convert import Converter
 
-        if not any(self.capture.segments):
+        if not self.capture.entries():
             return None
         self.capture.quiet += 1
         try:
@@ -103,6 +105,7 @@ class JaxObserver:
         self.ended = True
         self.capture.ending = None
         self.capture.detach()
+        self.constructions.detach()
         if self.started and self.first_bad is None:
             self.steps.append(self.current)
         if self.first_bad is None:
@@ -184,6 +187,7 @@ class JaxObserver:
     def _boundary(self) -> None:
         if not self.started:
             self.started = True
+            self.capture.first_step()
             return
         self.steps.append(self.current)
         if len(self.steps) > HISTORY:
@@ -235,7 +239,7 @@ class JaxObserver:
 
     def _left_behind(self) -> None:
         """Numbers that the program read or printed, and arrays that it keeps under a name."""
-        made = {id(out) for segment in self.capture.segments for entry in segment for out in entry.outs}
+        made = {id(out) for entry in self.capture.entries() for out in entry.outs}
         seen: set[int] = set()
         for held in self.taken:
             if id(held) in made and id(held) not in seen and _is_float(held) and not finite(held):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,10 @@ from typing import Any
 import numpy as np
 
 from numdebug.observe.numpy import solvers
+
+_RANGES = frozenset({"arange", "linspace", "logspace", "geomspace", "full"})
+_FROM_WHOLE = frozenset({"truediv", "mul", "add", "sub", "pow", "mean", "std", "var", "average"})
+Noise = np.random.Generator | None
 
 
 @dataclass(frozen=True)
@@ -26,19 +31,31 @@ class Again:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
 
-    def __call__(self, arrays: Sequence[np.ndarray], wide: np.dtype | None) -> list[np.ndarray]:
-        """The results; with `wide`, formats that the call asks for are this one."""
+    def __call__(self, arrays: Sequence[np.ndarray], wide: np.dtype | None, noise: Noise = None) -> list[np.ndarray]:
+        """The results; with `wide`, formats that the call asks for are this one. `noise` moves constants by half an ulp of their format."""
         slots = any(isinstance(a, Slot) for a in _leaves((self.args, self.kwargs)))
         args = self.args if slots else (*(Slot(n) for n in range(len(arrays))), *self.args)
-        filled = tuple(_filled(a, arrays, wide) for a in args)
-        named = {key: _filled(a, arrays, wide) for key, a in self.kwargs.items()}
+        filled = tuple(_filled(a, arrays, wide, noise) for a in args)
+        named = {key: _filled(a, arrays, wide, noise) for key, a in self.kwargs.items()}
         function = _wide_type(self.function, wide) if isinstance(self.function, type) else self.function
         try:
-            return results(function(*filled, **named))
+            found = results(function(*filled, **named))
         except TypeError:
             if wide is None or wide == np.float64:
                 raise
-        return self._in_float64(function, filled, named, wide)
+            return self._in_float64(function, filled, named, wide)
+        if wide is not None and any(r.dtype.kind == "f" and r.dtype != wide for r in found):
+            return self._of_whole_numbers(arrays, wide, noise) or found
+        return found
+
+    def _of_whole_numbers(self, arrays: Sequence[np.ndarray], wide: np.dtype, noise: Noise) -> list[np.ndarray] | None:
+        """Quotients, averages and ranges of whole numbers are float64 unless the wider format is asked for."""
+        name = getattr(self.function, "__name__", "")
+        if name in _RANGES and not arrays:
+            return results(self.function(*self.args, **{**self.kwargs, "dtype": wide}))
+        if (name in _FROM_WHOLE or isinstance(self.function, np.ufunc)) and not any(a.dtype.kind in "fc" for a in arrays):
+            return self([a.astype(wide) for a in arrays], wide, noise)
+        return None
 
     def _in_float64(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], wide: np.dtype) -> list[np.ndarray]:
         """LAPACK and the like know float64 at most; the solvers that matter are here in any format."""
@@ -58,7 +75,7 @@ class Written:
     dtype: np.dtype
     writes: list[tuple[bool, np.ndarray | None, Any, int | None, Any]]
 
-    def __call__(self, arrays: Sequence[np.ndarray], wide: np.dtype | None) -> list[np.ndarray]:
+    def __call__(self, arrays: Sequence[np.ndarray], wide: np.dtype | None, noise: Noise = None) -> list[np.ndarray]:
         """The array afterwards."""
         target = widest(self.dtype, wide)
         held = np.array(arrays[0], dtype=target) if self.onto else np.zeros(self.shape, target)
@@ -92,13 +109,16 @@ def _wide_type(kind: Any, wide: np.dtype | None) -> Any:
     return widest(np.dtype(kind), wide).type if isinstance(kind, type) and issubclass(kind, np.inexact) else kind
 
 
-def _filled(tree: Any, arrays: Sequence[np.ndarray], wide: np.dtype | None) -> Any:
+def _filled(tree: Any, arrays: Sequence[np.ndarray], wide: np.dtype | None, noise: Noise) -> Any:
     if isinstance(tree, Slot):
         return arrays[tree.number]
     if type(tree) in (tuple, list):
-        return type(tree)(_filled(item, arrays, wide) for item in tree)
+        return type(tree)(_filled(item, arrays, wide, noise) for item in tree)
     if wide is None:
         return tree
+    if noise is not None and (type(tree) is float or isinstance(tree, np.floating)) and math.isfinite(tree) and tree != round(tree):
+        own = np.finfo(np.asarray(tree).dtype).eps
+        return tree if own <= np.finfo(wide).eps else wide.type(tree) * (1 + wide.type(own) * (noise.random() - 0.5))
     if isinstance(tree, np.dtype):
         return widest(tree, wide)
     if isinstance(tree, type):

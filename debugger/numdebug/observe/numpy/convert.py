@@ -14,7 +14,6 @@ from numdebug.observe.numpy.tape import Cell, Record, Tape
 from numdebug.recording import Op, Recording, Sink, Site
 
 MOST = 400  # values that the program takes out: of a long list the last ones
-_ABOUT = {"over": "overflow", "divide": "x/0", "invalid": "nan"}
 
 
 def graph_of(tape: Tape, hooks: Hooks, names: dict[str, Any]) -> Graph:
@@ -68,7 +67,12 @@ def _node(graph: Graph, op: Op, record: Record) -> Node:
             raise TypeError(f"{op.native} is not called again")
         return again(arrays, graph.wide if wide else None)
 
-    return Node(op, compute, record.given or again is None)
+    def moved(arrays: Sequence[np.ndarray], generator: np.random.Generator) -> Sequence[np.ndarray]:
+        if again is None:
+            raise TypeError(f"{op.native} is not called again")
+        return again(arrays, graph.wide, generator)
+
+    return Node(op, compute, record.given or again is None, moved)
 
 
 def _named(tape: Tape, names: dict[str, Any]) -> Iterator[tuple[str, Cell]]:

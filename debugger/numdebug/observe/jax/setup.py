@@ -1,4 +1,4 @@
-"""Where a program makes its optimizer: the line on which optax's or Keras' constructor stands, where the learning rate is written."""
+"""What a program sets up, read off its source: the line of its optimizer's constructor, and of what each module-level name holds."""
 
 from __future__ import annotations
 
@@ -47,3 +47,21 @@ def _makes(func: ast.expr, roots: dict[str, str]) -> bool:
     known = isinstance(func, ast.Name) and func.id in roots
     real = roots[func.id].rpartition(".")[2] if isinstance(func, ast.Name) and func.id in roots and func.id == last else last
     return known and real.lower() in _MADE
+
+
+def bindings(file: Path, name: str) -> dict[str, Site]:
+    """By module-level name: the (last) statement that gives it a value."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return {}
+    found: dict[str, Site] = {}
+    for node in tree.body:
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        value = getattr(node, "value", None)
+        for target in targets:
+            for part in ast.walk(target):
+                if isinstance(part, ast.Name) and value is not None:
+                    end = value.end_col_offset
+                    found[part.id] = Site(name, value.lineno, value.col_offset + 1, value.end_lineno, None if end is None else end + 1)
+    return found
