@@ -120,7 +120,10 @@ def _fact(run: Run, group: list[Birth], alone: bool) -> Evidence:
         facts["mask"] = _mask_side(run, birth)
     if culprit.site is not None:
         sites["target"] = culprit.site
-    return Evidence("nonfinite-birth", "nonfinite", site=culprit.site, op=culprit.index, numbers=numbers, facts=facts, sites=sites, ops=ops)
+    site = culprit.site
+    if zero is not None and zero.kind == "product underflow" and zero.op is not None and birth.born == "0/0":
+        site = zero.op.site  # the quotient of two products: the line that multiplies is the one to change
+    return Evidence("nonfinite-birth", "nonfinite", site=site, op=culprit.index, numbers=numbers, facts=facts, sites=sites, ops=ops)
 
 
 def _brings_back(op: Op) -> bool:

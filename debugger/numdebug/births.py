@@ -252,7 +252,7 @@ def zero_origin(run: Run, value: Value, edge: float = 0.0) -> Zero:
             if floats:
                 current = max(floats, key=lambda v: _tiny(run, v))
                 continue
-        if op.name == "add" and len(op.operands) == 1 and _small(op.scalars.get("other")):
+        if op.name == "add" and len(op.operands) == 1 and (_small(op.scalars.get("other")) or op.scalars.get("rounded")):
             return Zero("epsilon", op, current, zeros)
         if op.name in ("clamp", "maximum") and len(op.operands) == 1 and _small(op.scalars.get("min")) and op.scalars["min"] > 0:
             return Zero("epsilon", op, current, zeros)

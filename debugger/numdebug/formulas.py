@@ -78,17 +78,18 @@ def _averages_a_square(recording: Recording, value: Value, mean: Value) -> bool:
 
 
 def _squares(recording: Recording, value: Value) -> Iterator[Value]:
-    """What is squared above `value`, past averages and reshapes."""
-    todo, seen = [value], {value.id}
+    """What is squared above `value`, past averages (at least one: a² - b² is no variance) and reshapes."""
+    todo, seen = [(value, False)], {value.id}
     while todo:
-        op = recording.producer(todo.pop())
+        current, averaged = todo.pop()
+        op = recording.producer(current)
         if op is None:
             continue
         root = squared(recording, op)
-        if root is not None:
+        if root is not None and averaged:
             yield root
-        elif op.name in _AVERAGES or op.name in STRUCTURAL:
-            todo.extend(v for v in op.operands if v.id not in seen)
+        elif root is None and (op.name in _AVERAGES or op.name in STRUCTURAL):
+            todo.extend((v, averaged or op.name in _AVERAGES) for v in op.operands if v.id not in seen)
             seen.update(v.id for v in op.operands)
 
 

@@ -57,7 +57,7 @@ class Runner:
     def _run(self, module: ModuleType) -> None:
         if not self._guarded(lambda: self.script.execute(module)):
             return
-        self.computed = bool(self.watcher.computed) and not any(values.is_model(v) for v in values.public_values(module).values())
+        self._took(module)
         if self.script.name is None and self._seen():
             return
         if not self.wishes.call:
@@ -67,9 +67,15 @@ class Runner:
         if self.script.name is None and self._has_uncalled_main(module):
             self._announce("main()")
             self._say("guessed", text="main()")
-            if not self._guarded(lambda: module.__dict__["main"]()) or self._seen():
+            back = self._guarded(lambda: module.__dict__["main"]())
+            self.watcher.called()
+            self._took(module)
+            if not back or self._seen():
                 return
         self._guarded(lambda: self._guess(module))
+
+    def _took(self, module: ModuleType) -> None:
+        self.computed = bool(self.watcher.computed) and not any(values.is_model(v) for v in values.public_values(module).values())
 
     def _seen(self) -> bool:
         return bool(self.watcher.saw_forward or self.watcher.saw_backward or self.computed)

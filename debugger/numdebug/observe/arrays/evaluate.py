@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
+from numdebug.graph import STRUCTURAL
 from numdebug.observe.arrays.graph import Graph, Node
 from numdebug.observe.arrays.numbers import FLOATS, eps, is_float, widened
 from numdebug.recording import Value
@@ -132,9 +133,17 @@ class Wide(Evaluation):
         results = [widened(r, self.graph.wide) if v.dtype.startswith(FLOATS) else self.recorded(v) for v, r in _pairs(op.outputs, results)]
         if op.name == "relu" and op.phase != "backward":
             results = [np.where(self.recorded(op.outputs[0]) != 0, self.get(op.operands[0]), 0.0)]
-        if self.generator is not None and (op.name == "cast" or not op.operands):
+        if self.generator is None:
+            return results
+        if op.name == "cast" or not op.operands:
             return [self._made(node, v, r) for v, r in zip(op.outputs, results, strict=True)]
-        return results
+        return results if op.name in STRUCTURAL else [self._jostled(r) if is_float(r) else r for r in results]
+
+    def _jostled(self, array: np.ndarray) -> np.ndarray:
+        """By an ulp of the wide format at most: where that matters, the exact value is not known so exactly."""
+        assert self.generator is not None
+        ulps = np.rint(3 * self.generator.random(array.shape) - 1.5)
+        return np.asarray(array * (1 + ulps * np.finfo(array.dtype).eps))
 
     def _computed(self, node: Node, operands: list[np.ndarray]) -> Sequence[np.ndarray]:
         if self.generator is not None and node.moved is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import dis
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from numdebug.slopes import Compared, slope, verdict
 
 LARGEST = 1_000_000  # elements of one call
 ROUNDS = 3  # random directions: a coincidence in one is not one in three
+CLEAR = 3  # elements that disagree by themselves: rounding and kinks spoil one, not three
 PARTIALS = 24  # elements moved one by one, to say what kind of mistake it is
 SAME = 1e-5  # relative: ratios of gradients that count as one factor
 _NICE = (2.0, 0.5, 3.0, 1 / 3, 4.0, 0.25)  # factors that people leave out
@@ -46,14 +47,14 @@ class Use:
         return int(np.searchsorted(ends, place, side="right")) not in set(self.function.nondiff_argnums)
 
     def points(self) -> list[Arrays]:
-        """Values of the differentiated arguments: the program's own where they are known, else random ones of any sign, or positive."""
+        """Values of the differentiated arguments: the program's own, and some as far away as those are large; else random, or positive."""
         random = np.random.default_rng(3)
         own = [self.fixed[i] for i in self.wanted]
         normal = [random.standard_normal(self.shapes[i]) for i in self.wanted]
         known = [o if o is not None else n for o, n in zip(own, normal, strict=True)]
         positive = [np.abs(n) + 0.1 for n in normal]
-        near = [k + 0.01 * random.standard_normal(k.shape) for k in known]
-        return [known, near, normal, positive]
+        far = [k + _move(k, random) for k in known]
+        return [known, far, normal, positive]
 
     def call(self, function: Callable[..., Any], values: Sequence[Any]) -> list[Any]:
         """Floating-point results of `function` for these values."""
@@ -70,9 +71,9 @@ def _known(leaf: Any) -> Any:
     """Its value as float64, out of the tracers that stand for it; None where nothing but its shape is known."""
     while isinstance(leaf, jax.core.Tracer):
         inner = getattr(leaf, "primal", None)
-        if inner is None and hasattr(leaf, "val"):
+        if inner is None and hasattr(leaf, "batch_dim"):
             inner = leaf.val
-            if getattr(leaf, "batch_dim", None) is not None and isinstance(inner, jax.Array) and not isinstance(inner, jax.core.Tracer):
+            if leaf.batch_dim is not None and isinstance(inner, jax.Array) and not isinstance(inner, jax.core.Tracer):
                 inner = jnp.take(inner, 0, axis=leaf.batch_dim)
         if inner is None:
             return None
@@ -103,16 +104,20 @@ def _use(use: Use, frames: Frames) -> list[HandWritten]:
     if sum(int(np.prod(use.shapes[i])) for i in use.wanted) > LARGEST or not use.wanted:
         return []
     why = "it gives nothing finite in float64"
+    first: list[HandWritten] = []
     for values in use.points():
         try:
             with np.errstate(all="ignore"):
                 outputs = _outputs(use, use.function.fun, values)
                 if not outputs or not all(np.isfinite(y).all() for y in outputs):
                     continue
-                return [_argument(use, frames, values, outputs, index, name, site) for index in range(len(use.wanted))]
+                seen = [_argument(use, frames, values, outputs, index, name, site) for index in range(len(use.wanted))]
+                if first or any(h.verdict == "wrong" for h in seen):
+                    return seen if any(h.verdict == "wrong" for h in seen) else first
+                first = seen
         except Exception as error:  # a rule or function that only works as the program calls it
             why = f"it cannot be called in float64: {(str(error).splitlines() or [type(error).__name__])[0][:120]}"
-    return [HandWritten(name, "", 0, None, site, "undecided", why)]
+    return first or [HandWritten(name, "", 0, None, site, "undecided", why)]
 
 
 def _outputs(use: Use, function: Callable[..., Any], values: Arrays) -> Arrays:
@@ -142,9 +147,11 @@ def _argument(use: Use, frames: Frames, values: Arrays, outputs: Arrays, index: 
         "error": worst.error, "analytic": worst.analytic, "numeric": worst.numeric.value, "uncertainty": worst.numeric.uncertainty,
         "word": verdict(worst.error), "size": values[index].size,
     }  # fmt: skip
-    if any(c.numeric.kink for c in compared):
-        return HandWritten(name, argument, 0, None, call, "undecided", "a kink lies at this point", **plain)
-    if sum(c.disagrees for c in compared) * 2 <= len(compared):
+    if any(c.numeric.kink for c in compared):  # some element lies at a kink: one by one, the others tell
+        single = [c for c in _one_by_one(use, values, weights, gradient, index) if not c.numeric.kink]
+        if sum(c.disagrees for c in single) < CLEAR:
+            return HandWritten(name, argument, 0, None, call, "undecided", "a kink lies at this point", **plain)
+    elif sum(c.disagrees for c in compared) * 2 <= len(compared):
         return HandWritten(name, argument, 0, None, call, "right" if worst.error < SAME else "undecided", "", **plain)
     if any(c.numeric.flat for c in compared):
         return HandWritten(name, argument, 0, None, call, "surrogate", "its forward is constant almost everywhere", **plain)
@@ -193,14 +200,9 @@ def _linear(use: Use, values: Arrays, weights: Arrays, gradient: np.ndarray, ind
 
 def _kind(use: Use, values: Arrays, weights: Arrays, gradient: np.ndarray, index: int) -> tuple[str, float | None, float]:
     """(kind of mistake, what the gradient has to be multiplied by, share of the elements that are wrong)."""
-    x = values[index]
-    pairs = []
-    for element in np.random.default_rng(7).permutation(x.size)[:PARTIALS]:
-        move = np.zeros(x.size)
-        move[element] = max(abs(float(x.reshape(-1)[element])), 1e-2)
-        s = slope(_along(use, values, index, move.reshape(x.shape)), weights)
-        if s is not None and not s.kink and abs(s.value) > 100 * s.uncertainty and abs(s.value) > 1e-12:
-            pairs.append((float(gradient.reshape(-1)[element] * move[element]), s.value))
+    clear = [c for c in _one_by_one(use, values, weights, gradient, index) if not c.numeric.kink]
+    clear = [c for c in clear if abs(c.numeric.value) > max(100 * c.numeric.uncertainty, 1e-12)]
+    pairs = [(c.analytic, c.numeric.value) for c in clear]
     off = [(a, n) for a, n in pairs if abs(a - n) > SAME * max(abs(a), abs(n))]
     share = len(off) / len(pairs) if pairs else 1.0
     if not gradient.any():
@@ -210,6 +212,17 @@ def _kind(use: Use, values: Arrays, weights: Arrays, gradient: np.ndarray, index
         factor = sum(ratios) / len(ratios)
         return ("sign" if abs(factor + 1) < SAME else "factor"), factor, share
     return ("part" if 0 < len(off) < len(pairs) else "term"), None, share
+
+
+def _one_by_one(use: Use, values: Arrays, weights: Arrays, gradient: np.ndarray, index: int) -> Iterator[Compared]:
+    """Some elements, moved alone."""
+    x = values[index]
+    for element in np.random.default_rng(7).permutation(x.size)[:PARTIALS]:
+        move = np.zeros(x.size)
+        move[element] = max(abs(float(x.reshape(-1)[element])), 1e-2)
+        s = slope(_along(use, values, index, move.reshape(x.shape)), weights)
+        if s is not None:
+            yield Compared(index, float(gradient.reshape(-1)[element] * move[element]), s)
 
 
 def _control(use: Use, values: Arrays, weights: Arrays, index: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from numdebug.observe.jax.elementwise import LOW
 from numdebug.observe.jax.interpret import Item, Slot
 
 CANONICAL = {
@@ -66,7 +67,10 @@ def _two(name: str, operands: list[Slot]) -> tuple[str, list[Slot], dict[str, An
     if name in ("maximum", "minimum") and isinstance(number, int | float):
         return "clamp", [array], {"min" if name == "maximum" else "max": number}
     if not first or name in _COMMUTE:
-        return name, [array], {"exponent" if name == "pow" else "other": number}
+        scalars: dict[str, Any] = {"exponent" if name == "pow" else "other": number}
+        if name == "add" and number == 0.0 and array.array.dtype.name in LOW:
+            scalars["rounded"] = True  # nobody adds 0: what stood there is 0 in this format
+        return name, [array], scalars
     if name == "sub":
         return "rsub", [array], {"other": number}
     if name == "div":

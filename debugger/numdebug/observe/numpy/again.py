@@ -11,6 +11,8 @@ import numpy as np
 
 from numdebug.observe.numpy import solvers
 
+_RANGES = frozenset({"arange", "linspace", "logspace", "geomspace", "full"})
+_FROM_WHOLE = frozenset({"truediv", "mul", "add", "sub", "pow", "mean", "std", "var", "average"})
 Noise = np.random.Generator | None
 
 
@@ -37,11 +39,23 @@ class Again:
         named = {key: _filled(a, arrays, wide, noise) for key, a in self.kwargs.items()}
         function = _wide_type(self.function, wide) if isinstance(self.function, type) else self.function
         try:
-            return results(function(*filled, **named))
+            found = results(function(*filled, **named))
         except TypeError:
             if wide is None or wide == np.float64:
                 raise
-        return self._in_float64(function, filled, named, wide)
+            return self._in_float64(function, filled, named, wide)
+        if wide is not None and any(r.dtype.kind == "f" and r.dtype != wide for r in found):
+            return self._of_whole_numbers(arrays, wide, noise) or found
+        return found
+
+    def _of_whole_numbers(self, arrays: Sequence[np.ndarray], wide: np.dtype, noise: Noise) -> list[np.ndarray] | None:
+        """Quotients, averages and ranges of whole numbers are float64 unless the wider format is asked for."""
+        name = getattr(self.function, "__name__", "")
+        if name in _RANGES and not arrays:
+            return results(self.function(*self.args, **{**self.kwargs, "dtype": wide}))
+        if (name in _FROM_WHOLE or isinstance(self.function, np.ufunc)) and not any(a.dtype.kind in "fc" for a in arrays):
+            return self([a.astype(wide) for a in arrays], wide, noise)
+        return None
 
     def _in_float64(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], wide: np.dtype) -> list[np.ndarray]:
         """LAPACK and the like know float64 at most; the solvers that matter are here in any format."""

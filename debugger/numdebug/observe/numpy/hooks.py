@@ -15,7 +15,7 @@ import numpy as np
 from numdebug.observe import Stop
 from numdebug.observe.numpy.again import Again, Slot
 from numdebug.observe.numpy.names import canonical, scalars_of
-from numdebug.observe.numpy.tape import Cell, Places, Tape
+from numdebug.observe.numpy.tape import Cell, Places, Tape, is_array
 
 _IN_PLACE = {name: getattr(operator, "i" + name.rstrip("_")) for name in (
     "add", "sub", "mul", "truediv", "pow", "matmul", "floordiv", "mod", "and_", "or_", "xor", "lshift", "rshift",
@@ -78,7 +78,9 @@ class Hooks:
                 args.append(Slot(len(operands)))
                 operands.append(self.tape.cell(_array(thing)))
         if not operands:  # two constants, of which one is NumPy's
-            operands, args, scalars = [self.tape.cell(_array(a))], [Slot(0), b], {"other": self._plain(b)}
+            first = isinstance(a, np.generic)
+            operands, args = [self.tape.cell(a if first else b)], [Slot(0), b] if first else [a, Slot(0)]
+            del scalars["self" if first else "other"]
         if "self" in scalars and word in ("sub", "add", "mul"):
             word = "rsub" if word == "sub" else word
             scalars["other"] = scalars.pop("self")
@@ -98,7 +100,7 @@ class Hooks:
 
     def in_place(self, name: str, a: Any, b: Any, /) -> Any:
         """`a += b` for a plain name."""
-        if not isinstance(a, np.ndarray) or a.dtype.kind not in "biufc" or self.off:
+        if not is_array(a) or self.off:
             result = _IN_PLACE[name](a, b)
             if self.tape.tracked(a) or self.tape.tracked(b):
                 self._pair(name, a, b, result, self._places())
@@ -139,7 +141,7 @@ class Hooks:
     def in_place_item(self, name: str, a: Any, key: Any, b: Any, /) -> None:
         """`a[key] += b`."""
         old = self._get(a, key, self._places())
-        if isinstance(old, np.ndarray) and old.dtype.kind in "biufc" and not self.off and isinstance(a, np.ndarray):
+        if is_array(old) and is_array(a) and not self.off:
             if old.base is not None and np.shares_memory(old, a):
                 new = self._into(name, old, b)
                 a[key] = new
@@ -159,7 +161,7 @@ class Hooks:
 
     def _get(self, a: Any, key: Any, places: Places | None) -> Any:
         result = a[key]
-        if self.off or not isinstance(a, np.ndarray) or not _numeric(result) or a.dtype.kind not in "biufc":
+        if self.off or not is_array(a) or not _numeric(result):
             return result
         places = places if places is not None else self._places()
         single = _whole_key(key, a)
@@ -173,7 +175,7 @@ class Hooks:
         operands, args = [before or self.tape.cell(a)], []
         parts = key if type(key) is tuple else (key,)
         for part in parts:
-            if isinstance(part, np.ndarray) and part.dtype.kind in "biu" and part.ndim:
+            if is_array(part) and part.ndim:
                 args.append(Slot(len(operands)))
                 operands.append(self.tape.cell(part))
             else:
@@ -196,7 +198,7 @@ class Hooks:
 
     def set(self, value: Any, a: Any, key: Any, /) -> None:
         """`a[key] = value`."""
-        if self.off or not isinstance(a, np.ndarray) or a.dtype.kind not in "biufc":
+        if self.off or not is_array(a):
             if isinstance(a, np.flatiter) and not self.off:
                 self._opaque_write(a.base, lambda: operator.setitem(a, key, value), "index_put", "numpy.flatiter.__setitem__")
                 return
@@ -208,7 +210,7 @@ class Hooks:
             held = self.tape.cell(value)
         elif isinstance(value, (list, tuple)):
             held = np.asarray(value)
-        if isinstance(held, np.ndarray) and held.dtype.kind in "biufc":
+        if is_array(held):
             held = self.tape.cell(held)
         self.tape.about_to_set(a)
         a[key] = value
@@ -226,7 +228,7 @@ class Hooks:
 
     def items(self, a: Any, /) -> Any:
         """What a loop goes through."""
-        return self._each(a, self._places()) if isinstance(a, np.ndarray) and a.ndim and a.dtype.kind in "biufc" and not self.off else a
+        return self._each(a, self._places()) if is_array(a) and a.ndim and not self.off else a
 
     def _each(self, a: np.ndarray, places: Places) -> Iterator[Any]:
         for index in range(len(a)):
@@ -234,7 +236,7 @@ class Hooks:
 
     def unpacked(self, a: Any, /) -> Any:
         """What several names are given at once."""
-        return list(self.items(a)) if isinstance(a, np.ndarray) else a
+        return list(self.items(a)) if is_array(a) else a
 
     def shown(self, a: Any, /) -> Any:
         """A number on its way into text."""
@@ -252,6 +254,10 @@ class Hooks:
         self._look()
         if isinstance(f, np.ufunc):
             return self._numpy(f, f.__name__, "", args, kwargs)
+        if isinstance(getattr(f, "__self__", None), _DRAWING):
+            if f.__name__ == "shuffle" and args and isinstance(args[0], np.ndarray):
+                return self._opaque_write(args[0], lambda: f(*args, **kwargs), "shuffle", "numpy.random.shuffle")
+            return self._given(f(*args, **kwargs))
         if type(f) is BuiltinMethodType:
             return self._builtin(f, args, kwargs)
         if isinstance(f, type):
@@ -267,10 +273,6 @@ class Hooks:
             return self._method(f, owner, name, args, kwargs)
         if isinstance(owner, np.ufunc):
             return self._ufunc_method(f, owner, name, args, kwargs)
-        if isinstance(owner, _DRAWING):
-            if name == "shuffle" and args and isinstance(args[0], np.ndarray):
-                return self._opaque_write(args[0], lambda: f(*args, **kwargs), name, f"numpy.random.{name}")
-            return self._given(f(*args, **kwargs))
         if isinstance(owner, _CONTAINERS):
             if isinstance(owner, str) and name == "format":
                 self._consume((args, kwargs), self._places())
@@ -346,7 +348,7 @@ class Hooks:
         return result
 
     def _method(self, f: Any, owner: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if owner.dtype.kind not in "biufc":
+        if not _numeric(owner):
             return f(*args, **kwargs)
         if name in _WRITING_METHODS and isinstance(owner, np.ndarray):
             return self._write(f, name, f"numpy.ndarray.{name}", owner, args, kwargs)
@@ -400,7 +402,7 @@ class Hooks:
         self, f: Any, name: str, native: str, target: np.ndarray, args: tuple[Any, ...], kwargs: dict[str, Any], function: Any = None
     ) -> Any:
         """In place by anything but an operator: made again on a copy."""
-        if target.dtype.kind not in "biufc":
+        if not is_array(target):
             return f(*args, **kwargs) if function is None else f(target, *args, **kwargs)
         operands: list[Cell] = []
         tree = tuple(self._slotted(a, operands, 1) for a in args)
@@ -429,7 +431,7 @@ class Hooks:
         """A function of another library, or an object that can be called."""
         if module in ("__main__", "numdebug.observe.numpy.hooks") or getattr(type(f), "__module__", "") == "__main__":
             return f(*args, **kwargs)
-        held = [(a, a.copy()) for a in args if isinstance(a, np.ndarray) and a.dtype.kind in "biufc" and a.size <= 1_000_000]
+        held = [(a, a.copy()) for a in args if is_array(a) and a.size <= 1_000_000]
         result = f(*args, **kwargs)
         for array, was in held:
             if not np.array_equal(array, was, equal_nan=array.dtype.kind in "fc"):
@@ -463,6 +465,9 @@ class Hooks:
         tree = tuple(self._slotted(a, operands) for a in args)
         named = {key: self._slotted(value, operands) for key, value in kwargs.items()}
         places = self._places()
+        if not operands and isinstance(f, np.ufunc):  # of a constant
+            operands = [self.tape.cell(a) for a in args]
+            tree = tuple(Slot(n) for n in range(len(operands)))
         if not operands and canonical(name) not in _MADE and name != "empty":
             for r in several:
                 self.tape.cell(r, places).value.made_by = name
@@ -482,7 +487,7 @@ class Hooks:
 
     def _slotted(self, tree: Any, operands: list[Cell], first: int = 0, depth: int = 4) -> Any:
         """The arguments with operands taken out; plain numbers stay."""
-        if isinstance(tree, np.ndarray) and tree.dtype.kind in "biufc":
+        if is_array(tree):
             operands.append(self.tape.cell(tree))
             return Slot(first + len(operands) - 1)
         if self.tape.tracked(tree) and self._plain(tree) is None:
@@ -496,12 +501,12 @@ class Hooks:
         """A number of the program's text, as Python's or NumPy's; None for what was computed, and for arrays."""
         if isinstance(thing, (bool, int)):
             return thing
-        if type(thing) is float:
-            return None if id(thing) in self.tape.known else thing
+        entry = self.tape.known.get(id(thing))
+        if entry is not None and entry[1].value.producer is not None:
+            return None
         if isinstance(thing, np.generic) and thing.dtype.kind in "biuf":
-            entry = self.tape.known.get(id(thing))
-            return None if entry is not None and entry[1].value.producer is not None else thing.item()
-        return None
+            return thing.item()  # type: ignore[no-any-return]
+        return thing if type(thing) is float else None
 
     def _consume(self, tree: Any, places: Places, depth: int = 4) -> None:
         """Numbers that leave: printed, written into a file, handed to another library."""
@@ -582,7 +587,7 @@ def _said(name: str, args: tuple[Any, ...], operands: list[Cell], scalars: dict[
 
 def _numeric(thing: Any) -> bool:
     if isinstance(thing, (np.ndarray, np.generic)):
-        return thing.dtype.kind in "biufc"
+        return is_array(thing) or (isinstance(thing, np.generic) and thing.dtype.kind in "biufc")
     return isinstance(thing, (bool, int, float, complex))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import CodeType
 from typing import TYPE_CHECKING, Any
@@ -14,15 +15,15 @@ from numdebug.report.model import Observed
 if TYPE_CHECKING:
     from numdebug.observe.arrays.arrayrun import ArrayRun
 
-FRAMEWORKS = ("torch", "jax", "keras", "tensorflow", "mxnet")  # where one of them is used, NumPy only serves it
+_FRAMEWORKS = frozenset({"torch", "jax", "keras", "tensorflow", "mxnet"})  # where one of them is used, NumPy only serves it
 _NUMPY = frozenset({"numpy", "scipy", "pandas", "sklearn", "statsmodels", "skimage"})
 
 
 class NumPyObserver:
-    """One run. Without `record` among the options nothing is done to it."""
+    """One run. Without `record` among the options nothing is done to it. `others`: operations that other observers have seen."""
 
-    def __init__(self, folder: Path, journal: Any, options: dict[str, Any]) -> None:
-        self.options = options
+    def __init__(self, folder: Path, options: dict[str, Any], others: Callable[[], int]) -> None:
+        self.others = others
         self.saw_forward = False
         self.saw_backward = False
         self.threads = False
@@ -30,6 +31,7 @@ class NumPyObserver:
         self.rerun: int | None = None
         self.steps: list[Step] = []
         self.stopped_because = "the program ended"
+        self.called = False  # by numdebug: the program's main
         self.recorder: Any = None
         if options.get("record"):
             from numdebug.observe.numpy.recorder import Recorder
@@ -46,7 +48,7 @@ class NumPyObserver:
         """It computed; of a run that is not recorded: its own text uses NumPy, and calls something when it is run."""
         if self.recorder is not None:
             return bool(self.recorder.tape.count)
-        return not any(name in sys.modules for name in FRAMEWORKS) and _runs(sys.modules.get("__main__"))
+        return not self.others() and _runs(sys.modules.get("__main__"), self.called)
 
     @property
     def ops(self) -> int:
@@ -91,8 +93,8 @@ class NumPyObserver:
         return Observed(ops=self.ops, steps=1, backward=False, first_bad_step=None, stopped_because=self.stopped_because)
 
 
-def _runs(module: Any) -> bool:
-    """The main file imports NumPy, or what is built on it, and its own text prints, or calls something, when it is run."""
+def _runs(module: Any, called: bool) -> bool:
+    """The main file imports NumPy, or what is built on it, and its own text prints, or calls something, when it is run (or was called)."""
     file = getattr(module, "__file__", None)
     if file is None or not Path(file).is_file():
         return False
@@ -101,7 +103,8 @@ def _runs(module: Any) -> bool:
     roots |= {(node.module or "").split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     own = {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
     calls = [node.func for statement in tree.body for node in _parts(statement) if isinstance(node, ast.Call)]
-    return bool(roots & _NUMPY) and any(isinstance(call, ast.Name) and call.id in own | {"print"} for call in calls)
+    itself = called or any(isinstance(call, ast.Name) and call.id in own | {"print"} for call in calls)
+    return itself and bool(roots & _NUMPY) and not roots & _FRAMEWORKS
 
 
 def _parts(node: ast.AST) -> list[ast.AST]:

@@ -89,8 +89,9 @@ class Tape:
         """A number that some operation computed, or an array of numbers."""
         kind = type(thing)
         if kind is float or kind is complex:
-            return id(thing) in self.known
-        return isinstance(thing, (np.ndarray, np.generic)) and thing.dtype.kind in KINDS
+            known = self.known.get(id(thing))
+            return known is not None and known[1].value.producer is not None
+        return is_array(thing) or (isinstance(thing, np.generic) and thing.dtype.kind in KINDS)
 
     def cell(self, thing: Any, made: Places = ()) -> Cell:
         """What stands for an array or number now."""
@@ -261,6 +262,11 @@ class Tape:
             index = view_index(target, memory.owner)
             merged = Written(True, memory.owner.shape, memory.owner.dtype, [(False, index, Ellipsis, 1, None)])
             self.record("index_put", native, [before, part], [memory.owner], merged, {}, places, given=index is None, in_place=True)
+
+
+def is_array(thing: Any) -> bool:
+    """Of numbers, all of which count: what a mask hides may be anything."""
+    return isinstance(thing, np.ndarray) and thing.dtype.kind in KINDS and not isinstance(thing, np.ma.MaskedArray)
 
 
 def _single(key: Any, dims: int) -> bool:
