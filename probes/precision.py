@@ -32,7 +32,9 @@ HARM = 0.1
 # collects n of them at worst and sqrt(n) as a rule; a hundred stand for the ten thousand operations of a long chain.
 BEYOND = 100.0
 _SIZES = frozenset({"abs", "norm", "mean", "sum", "pow", "square", "sqrt", "max", "amax", "div"})
-_ELEMENTS = frozenset({"select", "slice", "index", "gather", "take", "unbind", "index_select"})  # a few of many
+_ELEMENTS = frozenset({  # a few of many
+    "select", "slice", "index", "gather", "take", "unbind", "index_select", "amin", "amax", "min", "max", "topk", "sort", "diagonal",
+})  # fmt: skip
 FORMULA = 200  # operations: what is longer is a simulation or a training run, not a formula that somebody could rearrange
 ROUNDED = 8  # eps: a result of a few operations; beyond, it has a history of its own
 MOST = 8  # wrong values traced in one run: they share their cause

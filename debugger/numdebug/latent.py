@@ -23,8 +23,8 @@ from numdebug.run import CannotAsk, Danger, Moved, Run, Trigger
 # and there is no other way to write it.
 SIGMAS = 5.0
 # A formula that has an equivalent stable form is at fault also where the weights must grow further: training may let them, and the repair
-# costs nothing. The report says how far.
-FORM_SIGMAS = 50.0
+# costs nothing. The report says how far; six doublings of the weights' spread are the end.
+FORM_SIGMAS = 64.0
 SEARCHED = 8  # operations of one program for which a trigger is searched
 FOUND = 4  # warnings of one program
 # Failures that come from one formula. What grows without bound in a whole network is no formula's fault.

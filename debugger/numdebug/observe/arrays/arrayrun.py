@@ -152,15 +152,18 @@ class ArrayRun:
 
     def again(self) -> Replayed:
         """See Run."""
-        raise CannotAsk(_IN_PROGRAM)
+        return self.rewrite([])
 
     def rewrite(self, repairs: list[Repair]) -> Replayed:
         """See Run."""
-        raise CannotAsk(_IN_PROGRAM)
+        if self.graph.retry is None:
+            raise CannotAsk(_IN_PROGRAM)
+        return self.graph.retry(repairs)
 
     def provoke(self, danger: Danger) -> Trigger | None:
-        """Nothing is searched for."""
-        return None
+        """See Run."""
+        found = self.graph.search(danger)
+        return None if found is None else Trigger(ArrayRun(found[0], self.options), tuple(found[1]))
 
     def flushed(self) -> dict[str, tuple[int, int, float]]:
         """See Run. What is not 0 in float64 was flushed."""

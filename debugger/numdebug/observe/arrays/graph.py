@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from numdebug.recording import Frame, Op, Recording, Sink, Site, Value
-from numdebug.run import HandWritten
+from numdebug.report.model import Repair
+from numdebug.run import Danger, HandWritten, Moved, Replayed
 
 Compute = Callable[[Sequence[np.ndarray], bool], Sequence[np.ndarray]]
 
@@ -55,6 +56,8 @@ class Graph:
     weights: list[Weight] = field(default_factory=list)
     wide: np.dtype = field(default_factory=lambda: np.dtype(np.float64))  # the format of exact values: wider than any that was recorded
     frames: Callable[[Op], tuple[Frame, ...]] = lambda op: op.frames  # the user's frames, outer to inner
+    search: Callable[[Danger], tuple[Graph, list[Moved]] | None] = lambda danger: None  # values near these that make it fail there
+    retry: Callable[[list[Repair]], Replayed] | None = None  # this step with repairs in it, differentiated again
     functions: Callable[[], list[HandWritten]] = list  # hand-written derivatives, compared with differences
     made: dict[int, Site] = field(default_factory=dict)  # by Op.index: the Site that constructed the library's layer it ran in
     modules: dict[int, int] = field(default_factory=dict)  # by Op.index: a number for that layer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,14 @@ from numdebug.observe.jax.derivatives import functions
 from numdebug.observe.jax.evaluate import host
 from numdebug.observe.jax.groups import Group, grouped
 from numdebug.observe.jax.interpret import Context, Interpreter, Item, Slot
+from numdebug.observe.jax.keras import differentiated, made_optimizer
 from numdebug.observe.jax.names import described
 from numdebug.observe.jax.observer import JaxObserver, _is_float, argument_names, result_names, suffix, tidy
 from numdebug.observe.jax.setup import bindings, made_in
 from numdebug.observe.jax.structural import floating, widest
+from numdebug.observe.jax.triggers import Triggers
 from numdebug.recording import Frame, Op, Recording, Sink, Site, Value
+from numdebug.run import Danger, Moved
 
 _COPIES = frozenset({"copy", "device_put", "stage", "convert_element_type", "copy_p"})
 _PLUMBING = frozenset({
@@ -76,9 +79,11 @@ class Converter:
             layer = next((made[name] for name in reversed("/".join(item.scope).split("/")) if name in made), None)
             if layer is not None:
                 graph.made[place] = layer
+        if self.observer.keras_steps is not None:
+            self._layers(graph)
         graph.functions = lambda: functions(self.observer.capture.uses, self.observer.frames)
         self.reads = self._differentiated()
-        graph.losses = self._losses()
+        graph.losses = self._losses(recording)
         graph.weights = self._weights()
         graph.consumed = self._consumed(recording, graph)
         gradients = {w.gradient.id: w.name for w in graph.weights if w.gradient is not None}
@@ -87,6 +92,8 @@ class Converter:
             slot = self.slots.get(id(held))
             if slot is not None:
                 value = self._value(slot)
+                if what == "loss" and self.observer.keras_steps is not None and graph.losses:
+                    value = graph.losses[-1]  # Keras hands back means over an epoch
                 if what == "parameter" and value.id in after and not np.isfinite(self.arrays[after[value.id].id]).all():
                     what, value = "gradient", after[value.id]  # that is where it came from
                 producer = recording.producer(value)
@@ -99,7 +106,22 @@ class Converter:
         if len(inner) < len(recording.sinks):  # an optimizer's own state says nothing that the parameters do not say
             recording.sinks = [s for s in recording.sinks if s not in inner]
         self._places(recording, graph)
+        graph.search = self._search(graph)
         return graph
+
+    def _search(self, graph: Graph) -> Callable[[Danger], tuple[Graph, list[Moved]] | None]:
+        """Set up when it is first asked for."""
+        known: list[Triggers] = []
+
+        def search(danger: Danger) -> tuple[Graph, list[Moved]] | None:
+            if not known:
+                steps = [e.step for e in self.entries]
+                start = next((n for n in range(len(self.observer.capture.setup), len(steps)) if steps[n] == steps[-1]), 0)
+                slots = {self.values[id(slot)].id: slot for slot in self._kept}
+                known.append(Triggers(graph, self.items, slots, start))
+            return known[0].find(danger)
+
+        return search
 
     # -- interpretation --------------------------------------------------------------------------------------------
 
@@ -107,7 +129,7 @@ class Converter:
         args = [self._outside(a) for a in entry.args]
         context = Context(
             entry.places, entry.library, "backward" if entry.backward else "forward", (), entry.step, position, entry.jaxpr is not None,
-            scope=entry.scope,
+            scope=entry.scope, differentiated=entry.forward,
         )  # fmt: skip
         recorded = [self._host(o) for o in entry.outs]
         outs = self.interpreter.call(entry.primitive, entry.params, args, recorded, context, entry.key)
@@ -171,7 +193,7 @@ class Converter:
                 touched, step = set(), item.step
             if item.phase == "backward":
                 touched.update(id(s) for s in item.results)
-            elif any(id(s) in touched for s in item.operands):
+            elif any(id(s) in touched for s in item.operands) and not item.differentiated:
                 item.phase = "optimizer"
                 touched.update(id(s) for s in item.results)
         return items
@@ -231,6 +253,18 @@ class Converter:
             return item.again(full, wide)
 
         return Node(op, compute, given)
+
+    def _layers(self, graph: Graph) -> None:
+        """Layers of Keras' own in which operations ran."""
+        layers = self.observer.keras_steps.layers
+        for index, item in enumerate(self.items):
+            layer = layers.named(item.scope)
+            if layer is not None:
+                graph.modules[index] = id(layer)
+                places = layers.places(layer)
+                if places and type(layer).__module__.startswith("keras."):
+                    f = self._frame(places[0])
+                    graph.made[index] = Site(f.file, f.line, f.column, f.end_line, f.end_column, f.function)
 
     def _value(self, slot: Slot) -> Value:
         known = self.values.get(id(slot))
@@ -298,19 +332,21 @@ class Converter:
                 for name, slot in zip(argument_names(entry), self.ins[position], strict=False):
                     self.names.setdefault(id(slot), tidy(name))
 
-    def _losses(self) -> list[Value]:
+    def _losses(self, recording: Recording) -> list[Value]:
         """Of the last step that differentiated something."""
+        if any(entry.trainer is not None for entry in self.entries):
+            found = differentiated(recording)
+            return [found] if found is not None else []
         if self.observer.derivatives:
-            _, answer, _ = self.observer.derivatives[-1]
-            slot = self.slots.get(id(answer))
-            if slot is not None:
-                return [self._value(slot)]
+            last = self.observer.derivatives[-1][0]
+            slots = [self.slots.get(id(answer)) for step, answer, _ in self.observer.derivatives if step == last]
+            return [self._value(slot) for slot in slots if slot is not None]
         for position in reversed(range(len(self.entries))):
             if self.entries[position].differentiates:
-                for held, slot in zip(self.entries[position].outs, self.outs[position], strict=True):
-                    if _is_float(held) and held.ndim == 0:
-                        return [self._value(slot)]
-                return []
+                several = zip(self.entries[position].outs, self.outs[position], strict=True)
+                scalars = [slot for held, slot in several if _is_float(held) and held.ndim == 0 and slot.item is not None]
+                forward = [slot for slot in scalars if slot.item is not None and slot.item.differentiated and slot.item.phase == "forward"]
+                return [self._value(slot) for slot in forward or scalars[:1]]
         return []
 
     def _weights(self) -> list[Weight]:
@@ -369,6 +405,22 @@ class Converter:
             found.append(Weight(step, label, self._value(before), self._value(after), self._value(gradient)))
         return found
 
+    def _before(self, after: Slot, arguments: Iterable[tuple[str, Slot]]) -> tuple[str, Slot] | None:
+        """The argument that became this result by operations on its own shape, where names do not tell."""
+        given = {id(slot): (name, slot) for name, slot in arguments if slot.array.shape == after.array.shape}
+        todo, seen, found = [after], set(), []
+        while todo:
+            slot = todo.pop()
+            if id(slot) in seen:
+                continue
+            seen.add(id(slot))
+            if id(slot) in given:
+                found.append(given[id(slot)])
+            elif slot.item is not None and slot.item.phase == "optimizer":
+                todo += [s for s in slot.item.operands if isinstance(s.array, np.ndarray) and s.array.shape == after.array.shape]
+        read = [one for one in found if id(one[1]) in self.reads]
+        return read[0] if len(read) == 1 else None
+
     def _differentiated(self) -> set[int]:
         """Slots that the forward pass reads: what its backward pass depends on."""
         found: set[int] = set()
@@ -389,10 +441,10 @@ class Converter:
         for name, slot in zip(result_names(entry), self.outs[position], strict=False):
             if not isinstance(slot.array, np.ndarray) or not floating(slot.array.dtype) or slot.item is None:
                 continue
-            known = arguments.get((suffix(name), slot.array.shape))
+            known = arguments.get((suffix(name), slot.array.shape)) or self._before(slot, arguments.values())
             if known is None or id(known[1]) not in self.reads or known[1] is slot:
                 continue
-            label = tidy(suffix(known[0])) or known[0]
+            label = entry.labels.get(suffix(known[0])) or tidy(suffix(known[0])) or known[0]
             before = known[1]
             if slot.item.phase == "backward":
                 gradient, after = slot, self._updated(before, slot)
@@ -446,6 +498,8 @@ class Converter:
                     recording.places.setdefault("update", site)
         main = getattr(sys.modules.get("__main__"), "__file__", None)
         made = made_in(Path(main), self.observer.frames.name(main)) if main else None
+        if self.observer.keras_steps is not None:
+            made = made_optimizer(self.observer.keras_steps.layers, self.observer) or made
         if made is not None:
             recording.places["optimizer"] = made
 

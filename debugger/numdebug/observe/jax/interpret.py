@@ -56,6 +56,7 @@ class Item:
     forward: Item | None = None
     parts: list[Item] = field(default_factory=list)
     scope: tuple[str, ...] = ()  # name scopes: layers of Flax and Keras
+    differentiated: bool = False  # evaluated on the way to a derivative
 
     def again(self, arrays: Sequence[Any], wide: bool) -> list[Any]:
         """The results for other operands."""
@@ -111,6 +112,7 @@ class Context:
     jitted: bool
     calls: tuple[int, ...] = ()
     scope: tuple[str, ...] = ()
+    differentiated: bool = False
 
 
 class Interpreter:
@@ -160,7 +162,7 @@ class Interpreter:
             library=library,
             phase=item.phase if item is not None else context.phase,
         )
-        made = self._made("compiled", [slot], array, lambda arrays, wide: list(arrays), here)
+        made = self._made("compiled", [slot], array, lambda arrays, wide, xp: list(arrays), here)
         assert made.item is not None
         made.item.given = True
         made.item.params = {"equation": equation.primitive.name if equation is not None else "", "simplifier": why.without_simplifier}
@@ -200,16 +202,17 @@ class Interpreter:
 
     def _equation(self, eqn: Any, args: list[Slot], context: Context) -> list[Slot]:
         source = eqn.source_info
-        places, library = self.sites.of(source.traceback)
+        scope = (*context.scope, *(e.name for e in source.name_stack.stack if type(e).__name__ == "Scope"))
+        places, library = self.sites.of(source.traceback, scope)
         stack = str(source.name_stack)
         phase = "backward" if "transpose" in stack or "rematted_computation" in stack else context.phase
+        if "jvp" in stack and not context.differentiated:
+            context = replace(context, differentiated=True)
         if places:
             here = replace(context, places=_joined(places, context.places), library=library, phase=phase)
         else:
             here = replace(context, library=(*context.library, *library), phase=phase)
-        scope = tuple(e.name for e in source.name_stack.stack if type(e).__name__ == "Scope")
-        if scope:
-            here = replace(here, scope=(*context.scope, *scope))
+        here = replace(here, scope=scope)
         name = eqn.primitive.name
         if name in CALLS:
             inner = eqn.params[CALLS[name]]
@@ -244,6 +247,7 @@ class Interpreter:
         item = Item(
             primitive, primitive.name, params, args, results, context.places, context.library, context.phase, context.loop, context.step,
             context.entry, key, context.jitted, given, context.calls, scope=context.scope,
+            differentiated=context.differentiated,
         )  # fmt: skip
         for slot in results:
             slot.item = item
@@ -363,7 +367,7 @@ class Interpreter:
         array = slot.array[index]
         if not isinstance(slot.array, np.ndarray):
             return Slot(array)
-        return self._made("slice", [slot], np.asarray(array), lambda arrays, wide: [arrays[0][index]], context)
+        return self._made("slice", [slot], np.asarray(array), lambda arrays, wide, xp: [arrays[0][index]], context)
 
     def _stack(self, slots: list[Slot], aval: Any, context: Context) -> Slot:
         if not slots:
@@ -371,23 +375,23 @@ class Interpreter:
         if not isinstance(slots[0].array, np.ndarray):
             return Slot(jax.numpy.stack([s.array for s in slots]))
         array = np.stack([s.array for s in slots])
-        return self._made("stack", slots, array, lambda arrays, wide: [np.stack(arrays)], context)
+        return self._made("stack", slots, array, lambda arrays, wide, xp: [xp.stack(arrays)], context)
 
     def _masked(self, go: Slot, before: Slot, after: Slot, context: Context) -> Slot:
         if not isinstance(before.array, np.ndarray):
             return after
         shape = go.array.shape + (1,) * (before.array.ndim - go.array.ndim)
 
-        def choose(arrays: Sequence[Any], wide: bool) -> list[Any]:
-            return [np.where(arrays[0].reshape(shape), arrays[1], arrays[2])]
+        def choose(arrays: Sequence[Any], wide: bool, xp: Any) -> list[Any]:
+            return [xp.where(arrays[0].reshape(shape), arrays[1], arrays[2])]
 
-        return self._made("where", [go, after, before], choose([go.array, after.array, before.array], False)[0], choose, context)
+        return self._made("where", [go, after, before], choose([go.array, after.array, before.array], False, np)[0], choose, context)
 
     def _made(self, name: str, operands: list[Slot], array: np.ndarray, again: Any, context: Context) -> Slot:
         result = Slot(array)
-        item = _Own(
+        item = Own(
             None, name, {}, operands, [result], context.places, context.library, context.phase, context.loop, context.step, context.entry,
-            0, context.jitted, False, context.calls, scope=context.scope,
+            0, context.jitted, False, context.calls, scope=context.scope, differentiated=context.differentiated,
         )  # fmt: skip
         item.function = again
         result.item = item
@@ -395,13 +399,13 @@ class Interpreter:
         return result
 
 
-class _Own(Item):
+class Own(Item):
     """An operation of control flow, without a primitive of its own."""
 
     function: Any = None
 
     def again(self, arrays: Sequence[Any], wide: bool) -> list[Any]:
-        return list(self.function(arrays, wide))
+        return list(self.function(arrays, wide, np))
 
 
 def _joined(inner: tuple[Place, ...], outer: tuple[Place, ...]) -> tuple[Place, ...]:
