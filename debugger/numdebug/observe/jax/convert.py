@@ -74,13 +74,6 @@ class Converter:
         nodes = [self._node(place, item) for place, item in enumerate(items)]
         recording.ops = [node.op for node in nodes]
         graph = Graph(recording, nodes, self.arrays, frames=self._frames)
-        made = self.observer.constructions.sites()
-        for place, item in enumerate(items if made else []):
-            layer = next((made[name] for name in reversed("/".join(item.scope).split("/")) if name in made), None)
-            if layer is not None:
-                graph.made[place] = layer
-        if self.observer.keras_steps is not None:
-            self._layers(graph)
         graph.functions = lambda: functions(self.observer.capture.uses, self.observer.frames)
         self.reads = self._differentiated()
         graph.losses = self._losses(recording)
