@@ -17,7 +17,6 @@ from numdebug.observe import Stop
 from numdebug.observe.frames import Frames
 from numdebug.observe.jax.capture import Capture, Entry
 from numdebug.observe.jax.interpret import has_transpose, training_loop
-from numdebug.observe.jax.layers import Constructions
 from numdebug.observe.jax.sites import Sites
 from numdebug.observe.jax.structural import floating
 from numdebug.recording import Step
@@ -35,7 +34,6 @@ class JaxObserver:
         self.frames = Frames(folder)
         self.sites = Sites(self.frames)
         self.capture = Capture(self.sites, self)
-        self.constructions = Constructions(self.frames)
         self.max_steps: int | None = options.get("max_steps")
         self.steps: list[Step] = []
         self.current = Step(0)
@@ -105,7 +103,6 @@ class JaxObserver:
         self.ended = True
         self.capture.ending = None
         self.capture.detach()
-        self.constructions.detach()
         if self.started and self.first_bad is None:
             self.steps.append(self.current)
         if self.first_bad is None:
@@ -140,8 +137,8 @@ class JaxObserver:
         entry.differentiates = self._differentiates(entry.jaxpr)
         if entry.differentiates:
             self._boundary()
-            if self.keras_steps is not None:
-                self.keras_steps.note(entry, sys._getframe(2))
+        if self.keras_steps is not None:
+            self.keras_steps.note(entry, sys._getframe(2))
 
     def after(self, entry: Entry) -> None:
         """A jitted call has run."""
