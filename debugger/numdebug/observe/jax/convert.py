@@ -77,7 +77,7 @@ class Converter:
         recording.ops = [node.op for node in nodes]
         graph = Graph(recording, nodes, self.arrays, frames=self._frames)
         if self.observer.keras_steps is not None:
-            self._layers(graph)
+            self.observer.keras_steps.into(graph, [item.scope for item in self.items])
         graph.functions = lambda: functions(self.observer.capture.uses, self.observer.frames)
         self.reads = self._differentiated()
         graph.losses = self._losses(recording)
@@ -253,18 +253,6 @@ class Converter:
             return item.again(full, wide)
 
         return Node(op, compute, given)
-
-    def _layers(self, graph: Graph) -> None:
-        """Layers of Keras' own in which operations ran."""
-        layers = self.observer.keras_steps.layers
-        for index, item in enumerate(self.items):
-            layer = layers.named(item.scope)
-            if layer is not None:
-                graph.modules[index] = id(layer)
-                places = layers.places(layer)
-                if places and type(layer).__module__.startswith("keras."):
-                    f = self._frame(places[0])
-                    graph.made[index] = Site(f.file, f.line, f.column, f.end_line, f.end_column, f.function)
 
     def _value(self, slot: Slot) -> Value:
         known = self.values.get(id(slot))

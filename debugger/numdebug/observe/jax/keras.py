@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from numdebug.observe.arrays.graph import Graph
 from numdebug.observe.jax.capture import Entry
 from numdebug.observe.keras import Layers
 from numdebug.recording import Op, Recording, Site, Value
@@ -45,6 +46,17 @@ class KerasSteps:
         for part, variables in enumerate(parts):
             found.update({f"[{part}][{number}]": str(variable.path) for number, variable in enumerate(variables)})
         return found
+
+    def into(self, graph: Graph, scopes: list[tuple[str, ...]]) -> None:
+        """Layers in which operations ran; of Keras' own ones, the lines that constructed them."""
+        for index, scope in enumerate(scopes):
+            layer = self.layers.named(scope)
+            if layer is None:
+                continue
+            graph.modules[index] = id(layer)
+            site = self.layers.frames.site(self.layers.places(layer)) if type(layer).__module__.startswith("keras.") else None
+            if site is not None:
+                graph.made[index] = site
 
     def origins(self) -> dict[str, tuple[Site | None, str | None]]:
         """By name: where the start value of a variable is written, and what draws it."""
