@@ -12,7 +12,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from forked import ARRAYS, forking
+from forked import ARRAYS, NUMPY, forking
 
 from numdebug.diagnosing import Outcome
 
@@ -61,9 +61,23 @@ def diagnose() -> Iterator[Callable[..., Outcome]]:
 
 @pytest.fixture(scope="session")
 def diagnose_arrays() -> Iterator[Callable[..., Outcome]]:
-    """The same for a file of JAX, Keras or NumPy."""
+    """The same for a file of JAX or Keras."""
     with forking(ARRAYS) as diagnose:
         yield diagnose
+
+
+@pytest.fixture(scope="session")
+def diagnose_numpy() -> Iterator[Callable[..., Outcome]]:
+    """The same for a file of NumPy alone."""
+    with forking(NUMPY) as diagnose:
+        yield diagnose
+
+
+@pytest.fixture(scope="session")
+def diagnose_in(request: pytest.FixtureRequest) -> Callable[[str], Callable[..., Outcome]]:
+    """`diagnose` for the programs of one framework."""
+    names = {"torch": "diagnose", "numpy": "diagnose_numpy"}
+    return lambda framework: request.getfixturevalue(names.get(framework, "diagnose_arrays"))
 
 
 @pytest.fixture(scope="session")

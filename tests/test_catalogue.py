@@ -21,7 +21,8 @@ UNTRIED = {
 
 
 @pytest.mark.parametrize(("bug", "framework"), PROGRAMS)
-def test_the_broken_program_is_named_confirmed_and_cured(bug: Bug, framework: str, diagnose, tmp_path: Path):
+def test_the_broken_program_is_named_confirmed_and_cured(bug: Bug, framework: str, diagnose_in, tmp_path: Path):
+    diagnose = diagnose_in(framework)
     file = tmp_path / "model.py"
     file.write_text(bug.broken[framework])
     outcome = diagnose(file)
@@ -39,7 +40,8 @@ def test_the_broken_program_is_named_confirmed_and_cured(bug: Bug, framework: st
 
 
 @pytest.mark.parametrize(("bug", "framework"), PROGRAMS)
-def test_the_fixed_program_is_silent(bug: Bug, framework: str, diagnose, tmp_path: Path):
+def test_the_fixed_program_is_silent(bug: Bug, framework: str, diagnose_in, tmp_path: Path):
+    diagnose = diagnose_in(framework)
     file = tmp_path / "model.py"
     file.write_text(bug.fixed[framework])
     outcome = diagnose(file)

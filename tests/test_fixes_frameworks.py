@@ -70,6 +70,8 @@ SAME: dict[str, tuple[str, str, str, dict[str, str], dict[str, Any], str]] = {
     "jax expm1": ("expm1", JAX, "out = jnp.exp(z) - 1\n", {"target": "jnp.exp(z) - 1"}, {}, "out = jnp.expm1(z)\n"),
     "jax log1p": ("log1p", JAX, "out = jnp.log(1 + mask)\n", {"target": "jnp.log(1 + mask)"}, {}, "out = jnp.log1p(mask)\n"),
     "keras log1p": ("log1p", KERAS, "out = ops.log(1 + mask)\n", {"target": "ops.log(1 + mask)"}, {}, "out = ops.log1p(mask)\n"),
+    "jax variance": ("two_pass_variance", JAX, "mean = z.mean(axis=0)\nout = (z * z).mean(axis=0) - mean * mean\n", {"target": "(z * z).mean(axis=0) - mean * mean"}, {}, "mean = z.mean(axis=0)\nout = jnp.var(z, axis=0)\n"),
+    "numpy variance": ("two_pass_variance", NUMPY, "out = np.mean(z**2) - np.mean(z) ** 2\n", {"target": "np.mean(z**2) - np.mean(z) ** 2"}, {}, "out = np.var(z)\n"),
     "jax half angle": ("half_angle", JAX, "out = 1 - jnp.cos(z)\n", {"target": "1 - jnp.cos(z)"}, {}, "out = 2 * jnp.sin(z / 2) ** 2\n"),
     "jax product of probabilities": ("log_space_product", JAX, "p = mask + 1\nout = jnp.log(jnp.prod(p, axis=-1))\n", {"target": "jnp.log(jnp.prod(p, axis=-1))"}, {}, "p = mask + 1\nout = jnp.sum(jnp.log(p), axis=-1)\n"),
     "jax xlogy": ("xlogy", JAX, "p = mask + 1\nout = p * jnp.log(p)\n", {"target": "p * jnp.log(p)"}, {}, "p = mask + 1\nout = jax.scipy.special.xlogy(p, p)\n"),

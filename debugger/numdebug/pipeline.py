@@ -103,6 +103,8 @@ def _with_operations(watcher: Any, journal: Any, options: dict[str, Any]) -> Any
     options["record"] = True
     second = again({})
     if second.failed == watcher.failed and second.observers:
+        if any(getattr(o, "unfinished", False) for o in second.observers.values()):
+            journal.add("note", text=f"recording it took too long: of what it computes the first {second.ops} operations were seen")
         return second
     options["record"] = False
     journal.add("note", text=f"the program could not be recorded: run once more for that, it raised {second.failed}")

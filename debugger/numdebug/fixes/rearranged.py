@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ast
 
+from numdebug.fixes import moving
 from numdebug.fixes.job import Job, form
-from numdebug.fixes.operations import constant, is_op
-from numdebug.fixes.source import Refused
+from numdebug.fixes.magnitudes import squared
+from numdebug.fixes.operations import Operation, constant, is_op, operation
+from numdebug.fixes.source import Refused, Source
+from numdebug.fixes.tracing import trace
 from numdebug.fixes.wording import ATOM, fit
 from numdebug.fixes.words import words
 
@@ -67,3 +70,33 @@ def write_exact_distances(job: Job) -> None:
             raise Refused("the call stands on several lines")
         comma = "" if text[:-1].rstrip().endswith(",") else ", "
         job.replace(source, call, f'{text[:-1].rstrip()}{comma}compute_mode="donot_use_mm_for_euclid_dist")')
+
+
+@form("two_pass_variance")
+def write_variance(job: Job) -> None:
+    """mean(x * x) - mean(x) ** 2 becomes the variance, which subtracts the mean first."""
+    for role in job.each():
+        source, node = job.find(role, ast.BinOp, lambda n: isinstance(n.op, ast.Sub))
+        of_squares = _mean(source, node.left)
+        root = squared(source, node.right)
+        of_values = _mean(source, root) if root is not None else None
+        if of_squares is None or of_values is None:
+            raise Refused("not the mean of squares less the square of the mean")
+        x = squared(source, of_squares.operand)
+        same = [ast.dump(part) if part is not None else "" for part in (x, of_squares.dim, of_squares.keep)]
+        if x is None or same != [ast.dump(p) if p is not None else "" for p in (of_values.operand, of_values.dim, of_values.keep)]:
+            raise Refused("two means of different arrays")
+        if not moving.movable(source, x, source.statement(of_squares.node), source.statement(node)):
+            raise Refused("the array has changed since")
+        dim, keep = (source.text(p) if p is not None else None for p in (of_squares.dim, of_squares.keep))
+        speak = words(job, source, of_squares.node)
+        if not speak.torch:
+            job.replace(source, node, speak.call("var", source.text(x), dim=dim, keepdim=keep))
+            continue
+        given = [*([f"dim={dim}"] if dim else []), "correction=0", *([f"keepdim={keep}"] if keep else [])]
+        job.replace(source, node, f"{fit(source.text(x), ATOM)}.var({', '.join(given)})")
+
+
+def _mean(source: Source, node: ast.expr) -> Operation | None:
+    way = trace(source, node, lambda n: is_op(source, n, "mean") is not None, structure=False)
+    return operation(source, way.end) if not way.stopped and not way.layers else None

@@ -56,7 +56,7 @@ _NUMERIC = {
     "true_divide": "div",
 }
 _PLAIN = """abs arange cos exp expm1 eye full_like hypot isfinite isneginf linspace log log1p logaddexp max maximum mean min minimum
-    ones_like sin sqrt square sum tanh where zeros zeros_like all diag cumsum prod"""
+    ones_like var sin sqrt square sum tanh where zeros zeros_like all diag cumsum prod"""
 
 TORCH = Vocabulary(
     "torch",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import CodeType
 from typing import Any, Protocol
 
 from numdebug.load.script import compiled
+from numdebug.observe.frames import Frames
 from numdebug.observe.imports import when_imported
 from numdebug.report.model import Observed
 
@@ -45,6 +47,8 @@ class Watcher:
         when_imported("torch", self._torch)
         when_imported("numpy", self._numpy)
         when_imported("jax", self._jax)
+        self.layers: Any = None  # of Keras
+        when_imported("keras", self._keras)
 
     def _torch(self) -> None:
         from numdebug.observe.torch.observer import TorchObserver
@@ -68,6 +72,15 @@ class Watcher:
         observer = JaxObserver(self.folder, self.journal, self.options)
         self.observers["jax"] = observer
         observer.after_first_step = lambda: self._first_step("jax")
+
+    def _keras(self) -> None:
+        from numdebug.observe.keras import Layers
+
+        if any("keras.src.ops.operation" in sys.modules and hasattr(o, "keras") for o in self.observers.values()):
+            self.layers = Layers(Frames(self.folder))
+            for observer in self.observers.values():
+                if hasattr(observer, "keras"):
+                    observer.keras(self.layers)
 
     def _first_step(self, name: str) -> None:
         """Silent harm triggers nothing: look at set-up and first step while they are at hand."""
@@ -140,6 +153,10 @@ class Watcher:
             self.observers.pop("numpy").finish()
         for observer in self.observers.values():
             observer.finish()
+        if self.layers is not None:
+            self.layers.remove()
+        used = {name: observer for name, observer in self.observers.items() if observer.ops}
+        self.observers = used or self.observers  # Keras imports frameworks that it does not compute with
 
 
 def watch(folder: Path, journal: Any, options: dict[str, Any]) -> Watcher:

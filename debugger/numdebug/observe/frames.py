@@ -6,6 +6,7 @@ import os
 import site
 import sys
 import sysconfig
+from collections.abc import Callable
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -18,6 +19,8 @@ Place = tuple[CodeType, int]  # a code object and the offset of the instruction 
 class Frames:
     """Tells the user's frames from a library's, and turns a Place into a Frame. Built once for one program."""
 
+    made: Callable[[Any], tuple[Place, ...]] | None = None  # where a layer or loss of Keras was constructed
+
     def __init__(self, folder: Path, module_call: CodeType | None = None) -> None:
         self.folder = folder.resolve()
         self.module_call = module_call  # code of the framework's "call a module": its `self` names the module path
@@ -28,7 +31,7 @@ class Frames:
         self._own = str(Path(__file__).resolve().parents[1]) + os.sep
 
     def _classify(self, code: CodeType) -> int:
-        """0 library, 1 the user's, 2 ours (the walk ends there), 3 a module call."""
+        """0 library, 1 the user's, 2 ours (the walk ends there), 3 a module call; `mark` gives the others."""
         if code is self.module_call:
             return 3
         name = code.co_filename
@@ -46,23 +49,45 @@ class Frames:
         here = os.getcwd() + os.sep  # noqa: PTH109  # called for every new frame: a string is enough
         return path.startswith(os.path.realpath(sys.base_prefix) + os.sep) and not path.startswith(here)
 
+    def mark(self, code: CodeType, kind: int) -> None:
+        """4: calls a layer, loss or optimizer of Keras, its `self`. 5: runs operations for their shapes alone. 6: stands in between."""
+        self._user[code] = kind
+
+    def kind(self, code: CodeType) -> int:
+        """See _classify and mark."""
+        known = self._user.get(code)
+        if known is None:
+            known = self._user[code] = self._classify(code)
+        return known
+
     def places(self, frame: FrameType | None) -> tuple[tuple[Place, ...], Any]:
-        """The user's frames, inner to outer, and the innermost framework module that is being called."""
+        """The user's frames, inner to outer, and the innermost framework module that is being called.
+
+        Where a library calls a layer that it was given, no line of the program calls that layer: the line that constructed it comes first.
+        """
         found: list[Place] = []
         module = None
+        called = Called()
         user = self._user
         while frame is not None:
             code = frame.f_code
             kind = user.get(code)
             if kind is None:
                 kind = user[code] = self._classify(code)
-            if kind == 1:
-                found.append((code, frame.f_lasti))
-            elif kind == 3 and module is None:
-                module = frame.f_locals.get("self")
-            elif kind == 2:
-                break
+            if kind:
+                if kind == 1:
+                    found.append((code, frame.f_lasti))
+                elif kind in (3, 4) and module is None:
+                    module = frame.f_locals.get("self")
+                elif kind == 2:
+                    break
+                elif kind == 5:
+                    return (), SHAPES
+            if called.state or kind == 4 and not found:
+                called.see(kind)
             frame = frame.f_back
+        if called.by_library and self.made is not None:
+            return (*self.made(module)[:1], *found), module
         return tuple(found), module
 
     def name(self, filename: str) -> str:
@@ -89,6 +114,34 @@ class Frames:
             return None
         f = self.frame(places[0])
         return Site(f.file, f.line, f.column, f.end_line, f.end_column, f.function, module, step)
+
+
+SHAPES = object()  # in place of a module: what runs tells Keras the shape of a result, and is no part of the program's work
+
+
+class Called:
+    """Read frame by frame from an operation outwards: did the program call the innermost layer of Keras, or did a library?"""
+
+    __slots__ = ("own", "state")
+
+    def __init__(self) -> None:
+        self.state = 0  # 0 before the call, 1 in it, 2 a library made it, 3 the program's line counts
+        self.own = False
+
+    def see(self, kind: int) -> None:
+        """The next frame; the first one is the innermost call of a layer. Not to be asked before that."""
+        if self.state == 0:
+            self.state = 1
+        elif self.state == 1 and kind not in (4, 6):
+            self.state = 3 if kind == 1 else 2
+        elif self.state == 2 and kind == 4 and self.own:
+            self.state = 3  # inside a layer that the program wrote
+        self.own = self.own or kind == 1
+
+    @property
+    def by_library(self) -> bool:
+        """A library made the call."""
+        return self.state == 2
 
 
 def _position(code: CodeType, lasti: int) -> tuple[int, int | None, int | None, int | None]:

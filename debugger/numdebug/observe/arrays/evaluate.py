@@ -80,7 +80,8 @@ class Evaluation:
                 node = self.graph.nodes[place]
                 results = self.results(node)
                 for value, array in zip(node.op.outputs, results, strict=False):
-                    self.env.setdefault(value.id, array)
+                    if array is not None:
+                        self.env.setdefault(value.id, array)
                 for value in (*node.op.operands, *node.op.outputs):
                     if last.get(value.id, -1) <= place and value.id not in kept:
                         self.env.pop(value.id, None)
@@ -92,7 +93,7 @@ class Evaluation:
         """Data, as this pass sees them."""
         raise NotImplementedError
 
-    def results(self, node: Node) -> Sequence[np.ndarray]:
+    def results(self, node: Node) -> Sequence[np.ndarray | None]:
         """What the operation gives in this pass."""
         raise NotImplementedError
 
@@ -115,7 +116,7 @@ class Wide(Evaluation):
             return wide
         return self.moved(wide, value.dtype)
 
-    def results(self, node: Node) -> Sequence[np.ndarray]:
+    def results(self, node: Node) -> Sequence[np.ndarray | None]:
         """The operation in float64; what it decided stays decided."""
         op = node.op
         if node.given or op.name in UP_TO_A_SIGN:
@@ -159,12 +160,13 @@ class Wide(Evaluation):
             narrower = not bool((result == np.rint(result)).all())
         return self.moved(result, value.dtype) if narrower else result
 
-    def _taken(self, node: Node, move: bool) -> Sequence[np.ndarray]:
+    def _taken(self, node: Node, move: bool) -> Sequence[np.ndarray | None]:
         """The recorded result, as if it were data: another one would be as right, or float64 cannot run the operation."""
-        taken = [widened(self.recorded(v), self.graph.wide) for v in node.op.outputs]
+        unkept = {v.id for v in node.op.outputs if node.op.name == "random" and v.id not in self.graph.arrays}  # keys have no numbers
+        taken = [None if v.id in unkept else widened(self.recorded(v), self.graph.wide) for v in node.op.outputs]
         if self.generator is None or not move:
             return taken
-        return [self.moved(t, v.dtype) if is_float(t) else t for v, t in zip(node.op.outputs, taken, strict=True)]
+        return [self.moved(t, v.dtype) if t is not None and is_float(t) else t for v, t in zip(node.op.outputs, taken, strict=True)]
 
     def moved(self, array: np.ndarray, dtype: str) -> np.ndarray:
         """By up to half an ulp of the program's format, each element by itself."""
@@ -185,7 +187,7 @@ class Mixed(Evaluation):
         """As recorded."""
         return array
 
-    def results(self, node: Node) -> Sequence[np.ndarray]:
+    def results(self, node: Node) -> Sequence[np.ndarray | None]:
         """In float64 inside of the region."""
         op = node.op
         if node.given:

@@ -36,8 +36,8 @@ class Entry:
     """One call: a primitive evaluated eagerly, or a jitted function with its jaxpr."""
 
     __slots__ = (
-        "args", "backward", "copies", "differentiates", "forward", "key", "library", "outs",
-        "params", "places", "primitive", "scope", "step",
+        "args", "backward", "copies", "differentiates", "forward", "key", "labels", "library", "outs", "params", "places", "primitive",
+        "scope", "step", "trainer",
     )  # fmt: skip
 
     def __init__(
@@ -57,6 +57,8 @@ class Entry:
         self.scope = scope
         self.step = 0
         self.differentiates = False
+        self.trainer: Any = None  # the model of Keras whose training step this is
+        self.labels: dict[str, str] = {}  # names of its variables, by their path inside the state
 
     @property
     def jaxpr(self) -> Any:
@@ -149,7 +151,7 @@ class Capture:
     def _own(self, function: Any) -> bool:
         """The program's own, not one of a library."""
         code = getattr(inspect.unwrap(function.fun), "__code__", None)
-        return code is not None and self.sites.frames._classify(code) == 1
+        return code is not None and self.sites.frames.kind(code) == 1
 
     @property
     def watching(self) -> bool:
@@ -181,7 +183,7 @@ class Capture:
 
     def _primitive(self, trace: Any, primitive: Any, args: list[Any], params: dict[str, Any]) -> Any:
         self._look_at_the_clock()
-        places, library = self.sites.here(sys._getframe(2))
+        places, library = self.sites.here(sys._getframe(2), _scope())
         entry = self._entry(primitive, params, args, places, library)
         self.quiet += 1
         try:
@@ -198,13 +200,12 @@ class Capture:
         context = source_info_util._source_info_context.context
         key = 0
         if context.traceback is not None:  # a derivative rule at work: the line is that of what it differentiates
-            inner, names = self.sites.of(context.traceback)
+            inner, names = self.sites.of(context.traceback, _scope())
             if inner:
                 places, library = inner, names
             key = id(context.traceback)
         stack = str(context.name_stack)
-        scope = tuple(e.name for e in context.name_stack.stack if type(e).__name__ == "Scope")
-        entry = Entry(primitive, params, args, places, library, "transpose" in stack, key, scope)
+        entry = Entry(primitive, params, args, places, library, "transpose" in stack, key, _scope())
         entry.forward = "jvp" in stack
         return entry
 
@@ -247,6 +248,12 @@ class Capture:
             return gradients
 
         return (answer, pulled, *aux)
+
+
+def _scope() -> tuple[str, ...]:
+    """The name scopes that are open: layers of Flax and Keras."""
+    stack = source_info_util._source_info_context.context.name_stack.stack
+    return tuple(e.name for e in stack if type(e).__name__ == "Scope")
 
 
 def _plain(held: Any) -> bool:

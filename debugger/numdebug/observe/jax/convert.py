@@ -18,6 +18,7 @@ from numdebug.observe.jax.derivatives import functions
 from numdebug.observe.jax.evaluate import host
 from numdebug.observe.jax.groups import Group, grouped
 from numdebug.observe.jax.interpret import Context, Interpreter, Item, Slot
+from numdebug.observe.jax.keras import differentiated, made_optimizer
 from numdebug.observe.jax.names import described
 from numdebug.observe.jax.observer import JaxObserver, _is_float, argument_names, result_names, suffix, tidy
 from numdebug.observe.jax.setup import bindings, made_in
@@ -73,14 +74,9 @@ class Converter:
         nodes = [self._node(place, item) for place, item in enumerate(items)]
         recording.ops = [node.op for node in nodes]
         graph = Graph(recording, nodes, self.arrays, frames=self._frames)
-        made = self.observer.constructions.sites()
-        for place, item in enumerate(items if made else []):
-            layer = next((made[name] for name in reversed("/".join(item.scope).split("/")) if name in made), None)
-            if layer is not None:
-                graph.made[place] = layer
         graph.functions = lambda: functions(self.observer.capture.uses, self.observer.frames)
         self.reads = self._differentiated()
-        graph.losses = self._losses()
+        graph.losses = self._losses(recording)
         graph.weights = self._weights()
         graph.consumed = self._consumed(recording, graph)
         gradients = {w.gradient.id: w.name for w in graph.weights if w.gradient is not None}
@@ -89,6 +85,8 @@ class Converter:
             slot = self.slots.get(id(held))
             if slot is not None:
                 value = self._value(slot)
+                if what == "loss" and self.observer.keras_steps is not None and graph.losses:
+                    value = graph.losses[-1]  # Keras hands back means over an epoch
                 if what == "parameter" and value.id in after and not np.isfinite(self.arrays[after[value.id].id]).all():
                     what, value = "gradient", after[value.id]  # that is where it came from
                 producer = recording.producer(value)
@@ -249,6 +247,18 @@ class Converter:
 
         return Node(op, compute, given)
 
+    def _layers(self, graph: Graph) -> None:
+        """Layers of Keras' own in which operations ran."""
+        layers = self.observer.keras_steps.layers
+        for index, item in enumerate(self.items):
+            layer = layers.named(item.scope)
+            if layer is not None:
+                graph.modules[index] = id(layer)
+                places = layers.places(layer)
+                if places and type(layer).__module__.startswith("keras."):
+                    f = self._frame(places[0])
+                    graph.made[index] = Site(f.file, f.line, f.column, f.end_line, f.end_column, f.function)
+
     def _value(self, slot: Slot) -> Value:
         known = self.values.get(id(slot))
         if known is not None:
@@ -315,8 +325,11 @@ class Converter:
                 for name, slot in zip(argument_names(entry), self.ins[position], strict=False):
                     self.names.setdefault(id(slot), tidy(name))
 
-    def _losses(self) -> list[Value]:
+    def _losses(self, recording: Recording) -> list[Value]:
         """Of the last step that differentiated something."""
+        if any(entry.trainer is not None for entry in self.entries):
+            found = differentiated(recording)
+            return [found] if found is not None else []
         if self.observer.derivatives:
             last = self.observer.derivatives[-1][0]
             slots = [self.slots.get(id(answer)) for step, answer, _ in self.observer.derivatives if step == last]
@@ -424,7 +437,7 @@ class Converter:
             known = arguments.get((suffix(name), slot.array.shape)) or self._before(slot, arguments.values())
             if known is None or id(known[1]) not in self.reads or known[1] is slot:
                 continue
-            label = tidy(suffix(known[0])) or known[0]
+            label = entry.labels.get(suffix(known[0])) or tidy(suffix(known[0])) or known[0]
             before = known[1]
             if slot.item.phase == "backward":
                 gradient, after = slot, self._updated(before, slot)
@@ -478,6 +491,8 @@ class Converter:
                     recording.places.setdefault("update", site)
         main = getattr(sys.modules.get("__main__"), "__file__", None)
         made = made_in(Path(main), self.observer.frames.name(main)) if main else None
+        if self.observer.keras_steps is not None:
+            made = made_optimizer(self.observer.keras_steps.layers, self.observer) or made
         if made is not None:
             recording.places["optimizer"] = made
 

@@ -202,7 +202,8 @@ class Interpreter:
 
     def _equation(self, eqn: Any, args: list[Slot], context: Context) -> list[Slot]:
         source = eqn.source_info
-        places, library = self.sites.of(source.traceback)
+        scope = (*context.scope, *(e.name for e in source.name_stack.stack if type(e).__name__ == "Scope"))
+        places, library = self.sites.of(source.traceback, scope)
         stack = str(source.name_stack)
         phase = "backward" if "transpose" in stack or "rematted_computation" in stack else context.phase
         if "jvp" in stack and not context.differentiated:
@@ -211,9 +212,7 @@ class Interpreter:
             here = replace(context, places=_joined(places, context.places), library=library, phase=phase)
         else:
             here = replace(context, library=(*context.library, *library), phase=phase)
-        scope = tuple(e.name for e in source.name_stack.stack if type(e).__name__ == "Scope")
-        if scope:
-            here = replace(here, scope=(*context.scope, *scope))
+        here = replace(here, scope=scope)
         name = eqn.primitive.name
         if name in CALLS:
             inner = eqn.params[CALLS[name]]

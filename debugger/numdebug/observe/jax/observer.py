@@ -17,7 +17,6 @@ from numdebug.observe import Stop
 from numdebug.observe.frames import Frames
 from numdebug.observe.jax.capture import Capture, Entry
 from numdebug.observe.jax.interpret import has_transpose, training_loop
-from numdebug.observe.jax.layers import Constructions
 from numdebug.observe.jax.sites import Sites
 from numdebug.observe.jax.structural import floating
 from numdebug.recording import Step
@@ -35,7 +34,6 @@ class JaxObserver:
         self.frames = Frames(folder)
         self.sites = Sites(self.frames)
         self.capture = Capture(self.sites, self)
-        self.constructions = Constructions(self.frames)
         self.max_steps: int | None = options.get("max_steps")
         self.steps: list[Step] = []
         self.current = Step(0)
@@ -51,6 +49,7 @@ class JaxObserver:
         self.derivatives: deque[tuple[int, Any, list[tuple[str, Any, Any]]]] = deque(maxlen=4)  # step, loss, (name, argument, gradient)
         self.after_first_step: Callable[[], None] | None = None
         self.ended = False
+        self.keras_steps: Any = None
         self._transposed: dict[int, tuple[Any, bool]] = {}
         self._said = -1
         self._journalled = 0.0
@@ -104,7 +103,6 @@ class JaxObserver:
         self.ended = True
         self.capture.ending = None
         self.capture.detach()
-        self.constructions.detach()
         if self.started and self.first_bad is None:
             self.steps.append(self.current)
         if self.first_bad is None:
@@ -122,6 +120,12 @@ class JaxObserver:
     def loss(self, value: Any) -> None:
         """A value of JAX cannot be differentiated after the fact."""
 
+    def keras(self, layers: Any) -> None:
+        """The program has imported Keras."""
+        from numdebug.observe.jax.keras import KerasSteps
+
+        self.keras_steps = KerasSteps(self, layers)
+
     # -- the capture's news ----------------------------------------------------------------------------------------
 
     def read(self, array: Any) -> None:
@@ -133,6 +137,8 @@ class JaxObserver:
         entry.differentiates = self._differentiates(entry.jaxpr)
         if entry.differentiates:
             self._boundary()
+            if self.keras_steps is not None:
+                self.keras_steps.note(entry, sys._getframe(2))
 
     def after(self, entry: Entry) -> None:
         """A jitted call has run."""
@@ -141,6 +147,12 @@ class JaxObserver:
         if not entry.differentiates:
             return
         self.saw_backward = True
+        if entry.trainer is not None:
+            self.current.loss, total = self.keras_steps.loss(entry)
+            self.current.scaled = hasattr(entry.trainer.optimizer, "inner_optimizer")
+            if total is not None:
+                self._judge(entry, None if self.current.loss is None or math.isfinite(self.current.loss) else total)
+                return
         scalars = [o for o in entry.outs if _is_float(o) and o.ndim == 0]
         length = training_loop(entry.jaxpr.jaxpr)
         losses = next((o for o in entry.outs if _is_float(o) and o.shape == (length,)), None)
@@ -212,7 +224,7 @@ class JaxObserver:
                 continue
             source = arguments.get(suffix(name))
             was = source is not None and getattr(source, "shape", None) == out.shape
-            self.sinks.append(("parameter" if was else "gradient", out, tidy(suffix(name))))
+            self.sinks.append(("parameter" if was else "gradient", out, entry.labels.get(suffix(name)) or tidy(suffix(name))))
         if self.sinks:
             self._bad()
 

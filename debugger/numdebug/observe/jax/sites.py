@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
-from numdebug.observe.frames import Frames, Place
+from numdebug.observe.frames import Called, Frames, Place
 
 Library = tuple[tuple[str, str], ...]  # (function, file), outer to inner
 
@@ -28,43 +28,55 @@ class Sites:
 
     def __init__(self, frames: Frames) -> None:
         self.frames = frames
-        self._known: dict[int, tuple[Any, tuple[Place, ...], Library]] = {}
+        self.layers: Any = None  # of Keras, where the program uses it
+        self._known: dict[int, tuple[Any, tuple[Place, ...], Library, bool]] = {}
 
-    def of(self, traceback: Any) -> tuple[tuple[Place, ...], Library]:
-        """The user's frames, inner to outer, and the library functions called by the innermost of them."""
+    def of(self, traceback: Any, scope: tuple[str, ...] = ()) -> tuple[tuple[Place, ...], Library]:
+        """The user's frames, inner to outer, and the library functions called by the innermost of them.
+
+        Where a library calls a layer of Keras that it was given, the line that constructed the layer comes first.
+        """
         if traceback is None:
             return (), ()
         known = self._known.get(id(traceback))
         if known is None:
             codes, offsets = traceback.raw_frames()
             known = self._known[id(traceback)] = (traceback, *self._read(list(zip(codes, offsets, strict=True))))
-        return known[1], known[2]
+        _, places, library, given = known
+        return self._constructed(places, scope) if given else places, library
 
-    def here(self, frame: FrameType | None) -> tuple[tuple[Place, ...], Library]:
+    def here(self, frame: FrameType | None, scope: tuple[str, ...] = ()) -> tuple[tuple[Place, ...], Library]:
         """The same for the running program."""
         found: list[Place] = []
         while frame is not None:
             found.append((frame.f_code, frame.f_lasti))
             frame = frame.f_back
-        return self._read(found)
+        places, library, given = self._read(found)
+        return self._constructed(places, scope) if given else places, library
 
-    def _read(self, places: list[Place]) -> tuple[tuple[Place, ...], Library]:
+    def _constructed(self, places: tuple[Place, ...], scope: tuple[str, ...]) -> tuple[Place, ...]:
+        return (*self.made(scope)[:1], *places)
+
+    def made(self, scope: tuple[str, ...]) -> tuple[Place, ...]:
+        """Where the innermost layer of Keras among these scopes was constructed."""
+        layer = self.layers.named(scope) if self.layers is not None and scope else None
+        places: tuple[Place, ...] = self.layers.places(layer) if layer is not None else ()
+        return places
+
+    def _read(self, places: list[Place]) -> tuple[tuple[Place, ...], Library, bool]:
         user: list[Place] = []
         library: list[tuple[str, str]] = []
+        called = Called()
         for code, offset in places:
-            kind = self._kind(code)
+            kind = self.frames.kind(code)
             if kind == 2:
                 if user or library:
                     break
                 continue
+            if called.state or kind == 4 and not user:
+                called.see(kind)
             if kind == 1:
                 user.append((code, offset))
             elif not user and not code.co_filename.endswith(_PLUMBING):
                 library.append((code.co_name, code.co_filename))
-        return tuple(user), tuple(reversed(library))
-
-    def _kind(self, code: CodeType) -> int:
-        known = self.frames._user
-        if code not in known:
-            known[code] = self.frames._classify(code)
-        return known[code]
+        return tuple(user), tuple(reversed(library)), called.by_library

@@ -60,6 +60,11 @@ class NumPyObserver:
         code: CodeType | None = self.recorder.code(text, path) if self.recorder is not None else None
         return code
 
+    @property
+    def unfinished(self) -> bool:
+        """The time was up before the program's end."""
+        return self.recorder is not None and bool(self.recorder.hooks.ending)
+
     def expire(self) -> None:
         """The time is up."""
         self.stopped_because = "the time limit was reached"

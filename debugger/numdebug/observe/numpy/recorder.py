@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import gc
 import sys
 from pathlib import Path
 from types import CodeType
@@ -34,6 +35,8 @@ class Recorder:
         self.finder = Finder(folder, self.hooks.program.add)
         self.graph: Graph | None = None
         self.ended = False
+        self.collecting = gc.get_threshold()
+        gc.set_threshold(100_000, 50, 100)  # what is recorded stays alive: looking through it again and again would take half of the time
         sys.meta_path.insert(0, self.finder)
         builtins.__dict__[HOOK] = self.hooks
 
@@ -49,6 +52,7 @@ class Recorder:
         if self.finder in sys.meta_path:
             sys.meta_path.remove(self.finder)
         builtins.__dict__.pop(HOOK, None)
+        gc.set_threshold(*self.collecting)
         if not self.tape.count:
             return
         self.graph = graph_of(self.tape, self.hooks, main_names())

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -131,7 +132,7 @@ class Tape:
         array = thing if isinstance(thing, np.ndarray) else np.asarray(thing)
         self._ids += 1
         role: Any = "input" if producer is None else "result"
-        cell = Cell(Value(self._ids, array.dtype.name, array.shape, producer, role=role), thing, made=made)
+        cell = Cell(Value(self._ids, _name(array.dtype), array.shape, producer, role=role), thing, made=made)
         if isinstance(thing, np.ndarray):
             memory = self._memory(thing)
             cell.version = memory.version
@@ -262,6 +263,11 @@ class Tape:
             index = view_index(target, memory.owner)
             merged = Written(True, memory.owner.shape, memory.owner.dtype, [(False, index, Ellipsis, 1, None)])
             self.record("index_put", native, [before, part], [memory.owner], merged, {}, places, given=index is None, in_place=True)
+
+
+@cache
+def _name(dtype: np.dtype) -> str:
+    return dtype.name
 
 
 def is_array(thing: Any) -> bool:

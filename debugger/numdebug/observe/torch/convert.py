@@ -26,6 +26,8 @@ class Converter:
         self._sites: dict[Any, Site | None] = {}
         self._modules = _module_names(self.raws, observer)
         self.names = {**_parameter_names(self.raws, observer), **observer.names}
+        if observer.keras_steps is not None:
+            self.names.update(observer.keras_steps.names())
 
     def convert(self) -> Recording:
         """The window as a Recording."""
@@ -57,6 +59,8 @@ class Converter:
     def _places(self) -> dict[str, Site]:
         """Where the optimizer was made, and where parameters are updated."""
         found = {"optimizer": self.site(self.observer.made_at[-1])} if self.observer.made_at else {}
+        if self.observer.keras_steps is not None:
+            found.setdefault("optimizer", self.site(self.observer.keras_steps.layers.optimizer()))
         for raw in self.raws:
             if raw.written and any(c.is_leaf and c.requires_grad for c in raw.written) and raw.phase != "backward":
                 found["update"] = self.site(raw.places)
@@ -140,10 +144,13 @@ class Converter:
 
 def _module_names(raws: list[Raw], observer: TorchObserver) -> dict[int, str]:
     """Dotted path of every module seen, from the largest module that contains it."""
-    seen = {id(raw.module): raw.module for raw in raws if isinstance(raw.module, torch.nn.Module)}
+    seen = {id(raw.module): raw.module for raw in raws if raw.module is not None}
     roots = [v for v in list(vars(sys.modules["__main__"]).values()) if isinstance(v, torch.nn.Module)]
-    roots += [*observer.constructions.roots(), *seen.values()]
+    roots += [*observer.constructions.roots(), *(m for m in seen.values() if isinstance(m, torch.nn.Module))]
     names: dict[int, str] = {}
+    if observer.keras_steps is not None:
+        names = {key: name for key, module in seen.items() if (name := observer.keras_steps.module_name(module))}
+        seen = {key: module for key, module in seen.items() if key not in names}
     for root in roots:
         for path, module in root.named_modules():
             if id(module) in seen and len(path) > len(names.get(id(module), "")):

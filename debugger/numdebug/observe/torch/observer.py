@@ -84,6 +84,7 @@ class TorchObserver:
         self.gradient_log = GradientLog()
         self.constructions = Constructions(self.tracer)
         self.hooks = Hooks(self, self.tracer)
+        self.keras_steps: Any = None
         when_imported("torch._dynamo.trace_rules", _leave_to_python)
         self.process = os.getpid()
         _WATCHING.add(self)
@@ -153,6 +154,16 @@ class TorchObserver:
     def loss(self, value: torch.Tensor) -> None:
         """Differentiate a scalar of a call that numdebug made."""
         value.backward()
+
+    def keras(self, layers: Any) -> None:
+        """The program has imported Keras."""
+        from numdebug.observe.torch.keras import KerasSteps
+
+        self.keras_steps = KerasSteps(self, layers)
+
+    def quietly(self) -> _Quiet:
+        """For a moment, what runs is not the program's."""
+        return _Quiet(self.tracer)
 
     # -- the sentinel ------------------------------------------------------------------------------------------
 

@@ -217,7 +217,8 @@ class TorchRun:
 
     def made(self, op: Op) -> Site | None:
         """See Run."""
-        return self.converter.site(self.observer.constructions.of(self.converter.raws[op.index].module))
+        module, keras = self.converter.raws[op.index].module, self.observer.keras_steps
+        return self.converter.site(self.observer.constructions.of(module) or (keras.made(module) if keras is not None else None))
 
     def module(self, op: Op) -> int | None:
         """See Run."""

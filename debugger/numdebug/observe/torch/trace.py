@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack, _pop_mode, _push_mode
 
-from numdebug.observe.frames import Frames, Place
+from numdebug.observe.frames import SHAPES, Frames, Place
 from numdebug.observe.torch.records import PLAIN, Cell, Raw, storage_of
 
 _node = torch._C._current_autograd_node
@@ -119,6 +119,8 @@ class Tracer(TorchDispatchMode):
         if self.before_forward is not None and node is None and grad and self.phase is None:
             self._maybe_boundary(args)
         places, module = self.frames.places(sys._getframe(1))
+        if module is SHAPES:
+            return func(*args, **kwargs)
         phase = "backward" if node is not None else (self.phase if self.phase and not grad else "forward")
         record = Raw(self.count, func, self._freeze(args), self._freeze(kwargs) if kwargs else {}, [], places, phase, self.step)
         record.grad = grad
