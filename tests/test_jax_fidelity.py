@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (a function a line)
 """The interpreted jaxpr gives what JAX gives: values and gradients, control flow, linear algebra, low precision, complex numbers."""
 
 from __future__ import annotations
