@@ -48,7 +48,7 @@ print(history["loss"])
 DIVERGES = """
 inputs = keras.Input((4,))
 model = keras.Model(inputs, layers.Dense(1)(layers.Dense(8)(inputs)))
-model.compile(optimizer=keras.optimizers.SGD(5.0), loss="mse")  # rate
+model.compile(optimizer=keras.optimizers.SGD(0.05), loss="mse")  # rate
 model.fit(x * 10, y.astype("float32"), epochs=6, batch_size=30, verbose=0)
 """
 
