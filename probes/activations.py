@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from numdebug.evidence import Evidence, Number
-from numdebug.graph import downstream
+from numdebug.graph import STRUCTURAL, downstream
 from numdebug.layers import nearest, steps_of, weighted, weights_of
 from numdebug.recording import Op, Recording, Site
 from numdebug.run import Gradient, Run
@@ -117,6 +117,8 @@ def _dead(run: Run, found: list[_Units], gradients: list[Gradient], first: bool)
         if share < DEAD:
             continue
         weights = weights_of(run.recording, gradients, units.layer)
+        adding = {op.index for op in _adding(run.recording, units.layer)}
+        weights += [g for g in gradients if g.step == units.step and g.dims == 1 and adding & set(g.used) and g not in weights]
         silent = [g for g in weights if g.step == units.step and g.norm == 0]
         if not _harms(run.recording, units, share, bool(silent), went, first):
             continue
@@ -166,9 +168,17 @@ def _filled(bias: Gradient) -> bool:
     return bias.made_by is not None and not bias.made_by.startswith(("uniform", "normal", "zero"))
 
 
+def _adding(recording: Recording, layer: Op) -> list[Op]:
+    """What adds a bias to the products of a layer: additions, and the operations that bring the bias into shape."""
+    added = [op for out in layer.outputs for op in recording.consumers(out) if op.name == "add"]
+    shaped = [p for op in added for v in op.operands if (p := recording.producer(v)) is not None and p.name in STRUCTURAL]
+    return [*added, *shaped]
+
+
 def _offset(run: Run, layer: Op) -> float | None:
     """The largest bias of a layer."""
-    bias = next((v for v in layer.operands if len(v.shape) == 1), None)
+    read = (*layer.operands, *(v for op in _adding(run.recording, layer) for v in op.operands))
+    bias = next((v for v in read if len(v.shape) == 1 and (v.role == "parameter" or v in layer.operands)), None)
     numbers = run.array(bias) if bias is not None else None
     return float(numbers.max()) if numbers is not None and numbers.size else None
 

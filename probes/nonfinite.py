@@ -38,10 +38,11 @@ def measure(run: Run) -> Iterator[Evidence]:
     found = without_followers(found)
     ordered = sorted(found.values(), key=lambda group: -1 if group[0].culprit is None else group[0].culprit.index)
     alone = all(b.deliberate or b.culprit is None for group in ordered for b in group)
+    followed = all(b.deliberate or b.culprit is None or (b.cause is not None and b.born != "all masked") for g in ordered for b in g)
     for group in ordered:
         if group[0].culprit is None and group[0].sinks[0].what == "output":
             continue  # data that a program keeps or prints as it was given
-        yield _fact(run, group, alone)
+        yield _fact(run, group, alone, followed)
     yield from (_symptom(run, sink) for sink in sinks if run.stats(sink.value).non_finite)
 
 
@@ -54,12 +55,12 @@ def _symptom(run: Run, sink: Sink) -> Evidence:
     return Evidence("symptom", "nonfinite", site=sink.site, facts={"what": what, "value": value})
 
 
-def _fact(run: Run, group: list[Birth], alone: bool) -> Evidence:
+def _fact(run: Run, group: list[Birth], alone: bool, followed: bool) -> Evidence:
     forward = [b for b in group if b.op is not None and b.op.phase != "backward"]
     birth = (forward or group)[0]
     sinks = tuple({id(s): s for b in group for s in b.sinks}.values())
     if birth.culprit is None:
-        return _data(run, birth, sinks, alone)
+        return _data(run, birth, sinks, alone, followed)
     culprit = birth.culprit
     stats = [run.stats(v) for v in culprit.operands]
     forward_bad = any(run.stats(v).non_finite for v in culprit.outputs)
@@ -169,7 +170,8 @@ def _mask_side(run: Run, birth: Birth) -> str | None:
     return None
 
 
-def _data(run: Run, birth: Birth, sinks: tuple[Sink, ...], alone: bool) -> Evidence:
+def _data(run: Run, birth: Birth, sinks: tuple[Sink, ...], alone: bool, followed: bool) -> Evidence:
+    """`followed`: every NaN was made of an infinity. One in features, which weights multiply, is no mask: masks are added."""
     value = birth.value
     here = run.stats(value)
     array = run.array(value)
@@ -177,7 +179,8 @@ def _data(run: Run, birth: Birth, sinks: tuple[Sink, ...], alone: bool) -> Evide
     facts: dict[str, object] = {"name": value.name, "role": value.role, "made_by": value.made_by, "dtype": value.dtype, "value": value.id}
     facts |= {"reaches": reaches_name(sinks), "sink": sinks[0].what}
     constant = value.made_by in ("full", "full_like", "fill_", "masked_fill", "masked_fill_", "new_full", "where") or value.shape == ()
-    facts["meant"] = here.nan == 0 and (constant or not alone)
+    features = followed and any(op.name in ("matmul", "conv") for op in _users(run, value))
+    facts["meant"] = here.nan == 0 and (constant or not (alone or features))
     facts["picked"] = alone and here.nan == 0
     if array is not None and array.ndim >= 1:
         rows = sorted({int(row) for row in np.nonzero(~np.isfinite(array))[0]})

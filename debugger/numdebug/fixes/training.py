@@ -106,7 +106,7 @@ def write_initial_bias(job: Job) -> None:
 
 
 def _fills(call: ast.Call) -> bool:
-    return (scope.dotted(call.func) or "").rpartition(".")[2].rstrip("_") in ("constant", "fill", "full", "full_like")
+    return (scope.dotted(call.func) or "").rpartition(".")[2].rstrip("_").lower() in ("constant", "fill", "full", "full_like")
 
 
 _SPREAD = {"normal": ("std", 2, 1.0), "trunc_normal": ("std", 2, 1.0)}

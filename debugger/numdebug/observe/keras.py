@@ -5,15 +5,18 @@ Nothing here imports Keras or asks for a backend: the program's import is waited
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
 import sys
 import weakref
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
 from numdebug.observe.frames import Frames, Place
+from numdebug.recording import Site
 
 Places = tuple[Place, ...]
 
@@ -189,13 +192,40 @@ class Layers:
             frame = frame.f_back
         return None
 
-    def variables(self) -> Iterator[tuple[str, Any]]:
-        """(path, backend array) of the layers' and models' variables that exist now."""
-        for ref, _ in list(self._made.values()):
-            for variable in getattr(ref(), "_trainable_variables", None) or ():
-                value = getattr(variable, "_value", None)
-                if value is not None:
-                    yield str(variable.path), value
+    def variables(self) -> Iterator[tuple[Any, Any]]:
+        """(layer, variable): what can be trained and exists now, each with the layer that holds it."""
+        for ref in list(self._order):
+            layer = ref()
+            if hasattr(layer, "stateless_apply"):  # an optimizer lists what it was given
+                continue
+            for variable in getattr(layer, "_trainable_variables", None) or ():
+                yield layer, variable
+
+    def origin(self, layer: Any, variable: Any) -> tuple[Site | None, str | None]:
+        """Where the start value of a variable is written, and what draws it: `normal`, `zeros`, `constant`."""
+        places = self.places(layer)
+        if not places:
+            return None, None
+        keyword = f"{variable.name}_initializer"
+        kind = type(getattr(layer, keyword, None)).__name__.lower()
+        for before in ("random", "truncated", "glorot", "he", "lecun"):
+            kind = kind.removeprefix(before)
+        call = self.frames.site(places[:1])
+        return argument(call, Path(places[0][0].co_filename), keyword) or call, kind
+
+
+def argument(call: Site | None, file: Path, keyword: str) -> Site | None:
+    """The value that a call in a file gives to a keyword."""
+    if call is None or call.column is None or not file.is_file():
+        return None
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        if isinstance(node, ast.Call) and (node.lineno, node.col_offset + 1, node.end_lineno) == (call.line, call.column, call.end_line):
+            for given in node.keywords:
+                if given.arg == keyword:
+                    v = given.value
+                    end = None if v.end_col_offset is None else v.end_col_offset + 1
+                    return Site(call.file, v.lineno, v.col_offset + 1, v.end_lineno, end, call.function)
+    return None
 
 
 _ENTRIES = ("fit", "evaluate", "predict", "train_on_batch", "test_on_batch", "predict_on_batch")

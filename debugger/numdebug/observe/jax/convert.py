@@ -54,6 +54,8 @@ class Converter:
         self.index: dict[int, int] = {}  # by id of an Item: its operation
         self.arrays: dict[int, np.ndarray] = {}
         self._bindings: dict[str, Site] | None = None
+        self.handed: dict[int, tuple[Place, ...]] = {}  # by id of a Slot: who gave data to a model of Keras
+        self.origins: dict[str, tuple[Site | None, str | None]] = {}  # of variables of Keras
         self._framed: dict[Place, Frame] = {}
         self._kept: list[Slot] = []  # so that their ids stay theirs
 
@@ -74,9 +76,12 @@ class Converter:
         nodes = [self._node(place, item) for place, item in enumerate(items)]
         recording.ops = [node.op for node in nodes]
         graph = Graph(recording, nodes, self.arrays, frames=self._frames)
+        if self.observer.keras_steps is not None:
+            self.observer.keras_steps.into(graph, [item.scope for item in self.items])
         graph.functions = lambda: functions(self.observer.capture.uses, self.observer.frames)
         self.reads = self._differentiated()
         graph.losses = self._losses(recording)
+        self.origins = self.observer.keras_steps.origins() if self.observer.keras_steps is not None else {}
         graph.weights = self._weights()
         graph.consumed = self._consumed(recording, graph)
         gradients = {w.gradient.id: w.name for w in graph.weights if w.gradient is not None}
@@ -127,6 +132,8 @@ class Converter:
         recorded = [self._host(o) for o in entry.outs]
         outs = self.interpreter.call(entry.primitive, entry.params, args, recorded, context, entry.key)
         self.ins[position], self.outs[position] = args, outs
+        if entry.trainer is not None:
+            self.handed.update((id(slot), entry.places) for slot in args if slot.item is None)
         for held, slot in zip(entry.outs, outs, strict=True):
             if slot.number is not None:  # what the program gets to see is an array
                 slot = Slot(self._host(held))
@@ -247,18 +254,6 @@ class Converter:
 
         return Node(op, compute, given)
 
-    def _layers(self, graph: Graph) -> None:
-        """Layers of Keras' own in which operations ran."""
-        layers = self.observer.keras_steps.layers
-        for index, item in enumerate(self.items):
-            layer = layers.named(item.scope)
-            if layer is not None:
-                graph.modules[index] = id(layer)
-                places = layers.places(layer)
-                if places and type(layer).__module__.startswith("keras."):
-                    f = self._frame(places[0])
-                    graph.made[index] = Site(f.file, f.line, f.column, f.end_line, f.end_column, f.function)
-
     def _value(self, slot: Slot) -> Value:
         known = self.values.get(id(slot))
         if known is not None:
@@ -276,6 +271,9 @@ class Converter:
             "result" if producer is not None else "input",
             self._bound(slot) if producer is None else None,
         )
+        if producer is None and self.handed.get(id(slot)):
+            f = self._frame(self.handed[id(slot)][0])
+            known.made_at = Site(f.file, f.line, f.column, f.end_line, f.end_column, f.function)
         if is_array:
             self.arrays[number] = np.asarray(array)
         self.values[id(slot)] = known
@@ -327,7 +325,7 @@ class Converter:
 
     def _losses(self, recording: Recording) -> list[Value]:
         """Of the last step that differentiated something."""
-        if any(entry.trainer is not None for entry in self.entries):
+        if any(entry.trainer is not None and entry.differentiates for entry in self.entries):
             found = differentiated(recording)
             return [found] if found is not None else []
         if self.observer.derivatives:
@@ -365,6 +363,8 @@ class Converter:
         value = self._value(slot)
         value.role = "parameter"
         value.name = name
+        if name in self.origins:
+            value.made_at, value.made_by = self.origins[name]
 
     def _updated(self, before: Slot, gradient: Slot) -> Slot | None:
         """The array that took the parameter's place: computed from it and from its gradient, of the same shape; the last such."""

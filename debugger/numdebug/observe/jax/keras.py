@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from numdebug.observe.arrays.graph import Graph
 from numdebug.observe.jax.capture import Entry
 from numdebug.observe.keras import Layers
 from numdebug.recording import Op, Recording, Site, Value
 
-TRAINED, _STATE, _OPTIMIZER, METRICS = range(4)  # the parts of a training step's state
+METRICS = 3  # the part of a training step's state that holds them
 
 
 class KerasSteps:
@@ -33,16 +34,33 @@ class KerasSteps:
         entry.trainer = model
         known = self._labels.get(id(entry.jaxpr))
         if known is None:
-            known = self._labels[id(entry.jaxpr)] = (entry.jaxpr, self._names(entry, model))
+            known = self._labels[id(entry.jaxpr)] = (entry.jaxpr, self._names(model, entry.differentiates))
         entry.labels = known[1]
 
-    def _names(self, entry: Entry, model: Any) -> dict[str, str]:
+    def _names(self, model: Any, trains: bool) -> dict[str, str]:
         """By path inside the state: dense/kernel."""
         found = {}
-        parts = (model.trainable_variables, model.non_trainable_variables, getattr(model.optimizer, "variables", ()))
+        parts = [model.trainable_variables, model.non_trainable_variables]
+        if trains:
+            parts.append(getattr(model.optimizer, "variables", ()))
         for part, variables in enumerate(parts):
             found.update({f"[{part}][{number}]": str(variable.path) for number, variable in enumerate(variables)})
         return found
+
+    def into(self, graph: Graph, scopes: list[tuple[str, ...]]) -> None:
+        """Layers in which operations ran; of Keras' own ones, the lines that constructed them."""
+        for index, scope in enumerate(scopes):
+            layer = self.layers.named(scope)
+            if layer is None:
+                continue
+            graph.modules[index] = id(layer)
+            site = self.layers.frames.site(self.layers.places(layer)) if type(layer).__module__.startswith("keras.") else None
+            if site is not None:
+                graph.made[index] = site
+
+    def origins(self) -> dict[str, tuple[Site | None, str | None]]:
+        """By name: where the start value of a variable is written, and what draws it."""
+        return {str(variable.path): self.layers.origin(layer, variable) for layer, variable in self.layers.variables()}
 
     def loss(self, entry: Entry) -> tuple[float | None, Any]:
         """The loss of this step, from what the step adds to its running mean; and the array that holds that sum."""

@@ -137,8 +137,8 @@ class JaxObserver:
         entry.differentiates = self._differentiates(entry.jaxpr)
         if entry.differentiates:
             self._boundary()
-            if self.keras_steps is not None:
-                self.keras_steps.note(entry, sys._getframe(2))
+        if self.keras_steps is not None:
+            self.keras_steps.note(entry, sys._getframe(2))
 
     def after(self, entry: Entry) -> None:
         """A jitted call has run."""

@@ -46,6 +46,11 @@ def _broadcast(arrays: Arrays, params: dict[str, Any], wide: bool) -> np.ndarray
     return np.broadcast_to(arrays[0].reshape(inner), shape)
 
 
+def _reshape(arrays: Arrays, params: dict[str, Any], wide: bool) -> np.ndarray:
+    order = params.get("dimensions")
+    return (arrays[0] if order is None else arrays[0].transpose(order)).reshape(params["new_sizes"])
+
+
 def _squeeze(arrays: Arrays, params: dict[str, Any], wide: bool) -> np.ndarray:
     return np.squeeze(arrays[0], axis=tuple(int(d) for d in params["dimensions"]))
 
@@ -306,7 +311,7 @@ def _solve_triangle(matrix: np.ndarray, right: np.ndarray, lower: bool, trans: i
 
 STRUCTURAL: dict[str, Rule] = {
     "convert_element_type": _convert, "broadcast_in_dim": _broadcast, "squeeze": _squeeze, "pad": _pad, "slice": _slice,
-    "reshape": lambda arrays, params, wide: arrays[0].reshape(params["new_sizes"]),
+    "reshape": _reshape,
     "transpose": lambda arrays, params, wide: arrays[0].transpose(params["permutation"]),
     "rev": lambda arrays, params, wide: np.flip(arrays[0], params["dimensions"]),
     "expand_dims": lambda arrays, params, wide: np.expand_dims(arrays[0], params["dimensions"]),

@@ -85,6 +85,9 @@ def gradients(run: Any) -> list[Gradient]:
             continue
         g = gradient.tensor.detach().to(torch.float64)
         origin = run.observer.tracer.origin(weight.storage, weight.address)
+        made = (converter.site(origin[0]), origin[1].rpartition("::")[2]) if origin is not None else (None, None)
+        if run.observer.keras_steps is not None:
+            made = run.observer.keras_steps.origin(leaf) or made
         found.append(
             Gradient(
                 name=converter.name_of(weight.key),
@@ -95,8 +98,8 @@ def gradients(run: Any) -> list[Gradient]:
                 zeros=int((g == 0).sum()),
                 weight_norm=float(torch.linalg.vector_norm(weight.tensor.detach().to(torch.float64))),
                 used=tuple(uses.get((step, id(leaf)), ())),
-                made_at=converter.site(origin[0]) if origin is not None else None,
-                made_by=origin[1].rpartition("::")[2] if origin is not None else None,
+                made_at=made[0],
+                made_by=made[1],
             )
         )
     return sorted(found, key=lambda g: (g.step, g.used[:1] or (1 << 60,)))

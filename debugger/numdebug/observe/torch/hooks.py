@@ -50,12 +50,14 @@ class Hooks:
     @property
     def elsewhere(self) -> bool:
         """In a worker process that was forked from the program, or in another thread: the tracer sees neither."""
-        if os.getpid() != self.process:
-            return True
-        if threading.get_ident() == self.thread:
+        if not self._away:
             return False
-        self.observer.threads = True
+        self.observer.threads = self.observer.threads or os.getpid() == self.process
         return True
+
+    @property
+    def _away(self) -> bool:
+        return os.getpid() != self.process or threading.get_ident() != self.thread
 
     def _replace(self, owner: Any, name: str, make: Any) -> None:
         original = getattr(owner, name)
@@ -106,7 +108,7 @@ class Hooks:
 
         @functools.wraps(original)
         def method(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-            if not self.elsewhere:
+            if not self._away:  # a thread that only reads (Keras' callbacks do) hides no computation
                 self.observer.consumed(tensor)
                 if name in ("numpy", "__array__"):
                     self.observer.training.numpy(tensor)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from numdebug.observe.keras import Layers, path
+from numdebug.recording import Site
 
 
 class Applied:
@@ -27,6 +28,7 @@ class KerasSteps:
         self.layers = layers
         self.optimizers: dict[int, Applied] = {}
         self.inner = False  # the optimizer inside a loss scaler was reached
+        self._held: dict[int, tuple[Any, Any]] | None = None
         layers.teach(observer.frames)
         layers.listeners.append(self)
 
@@ -64,7 +66,14 @@ class KerasSteps:
 
     def names(self) -> dict[int, str]:
         """Of parameters, by identity: dense/kernel."""
-        return {id(value): name for name, value in self.layers.variables()}
+        return {id(variable.value): str(variable.path) for _, variable in self.layers.variables()}
+
+    def origin(self, parameter: torch.Tensor) -> tuple[Site | None, str | None] | None:
+        """Where its start value is written, and what draws it."""
+        if self._held is None:
+            self._held = {id(variable.value): (layer, variable) for layer, variable in self.layers.variables()}
+        known = self._held.get(id(parameter))
+        return self.layers.origin(*known) if known is not None else None
 
     def module_name(self, module: Any) -> str | None:
         """The path of a layer of Keras."""
