@@ -99,7 +99,7 @@ def _exact(run: Run, op: Op) -> np.ndarray | None:
     """The whole numbers that the result stands for, where it may not hold them."""
     limit = 2.0 / FORMATS[op.outputs[0].dtype].eps  # up to here every whole number has its own place
     exact: np.ndarray | None = None
-    if op.name == "cast" and op.operands[0].dtype != op.outputs[0].dtype:
+    if op.name == "cast" and op.operands and op.operands[0].dtype != op.outputs[0].dtype:
         exact = run.array(op.operands[0])
         if exact is not None and exact.dtype == bool:
             return None
