@@ -107,7 +107,7 @@ def _exact(run: Run, op: Op) -> np.ndarray | None:
         start, step = op.scalars.get("start", 0), op.scalars.get("step", 1)
         if isinstance(start, (int, float)) and isinstance(step, (int, float)):
             exact = start + step * np.arange(op.outputs[0].shape[0], dtype=np.float64)
-    elif op.name == "cumsum":
+    elif op.name == "cumsum" and op.operands:
         terms = run.array(op.operands[0])
         axis = op.scalars.get("dim")
         if terms is not None and terms.ndim and isinstance(axis, int):
