@@ -459,7 +459,10 @@ def _finite(array: Any) -> bool:
 
 def _uniform(array: Any) -> bool:
     """One plain number, however often."""
-    return isinstance(array, np.ndarray) and array.size > 0 and array.dtype.kind in "fiub" and bool((array == array.flat[0]).all())
+    if not isinstance(array, np.ndarray) or not array.size or array.dtype.kind not in "fiub":
+        return False
+    first = array.flat[0]
+    return bool((array == first).all() or (first != first and (array != array).all()))
 
 
 def _size(jaxpr: Any) -> int:
