@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from numdebug.evidence import Evidence, Number
 from numdebug.recording import Site
 from numdebug.run import Run
+from numdebug.training import progress
 from numdebug.weights import Clipping
 
 QUESTION = "What did clipping do to the gradients?"
@@ -23,8 +24,10 @@ APART = 1.1
 MOST = 0.5
 # Cutting the larger half of normally distributed elements leaves a cosine of 0.95; signs alone leave 0.80 of them.
 TURNED = 0.9
-# A run that has lost nine tenths of its loss is not held up.
+# A run that has lost nine tenths of its loss is not held up, unless it is nowhere near its end: from the second quarter of the run to the
+# last one the loss still halves.
 STUCK = 0.1
+FALLING = 0.5
 SILENT = True  # harm without a NaN: asked again of a run with the repair in its source
 
 
@@ -41,17 +44,20 @@ def measure(run: Run) -> Iterator[Evidence]:
             least[key] = one
     losses = [s.loss for s in run.recording.steps if s.loss is not None and math.isfinite(s.loss)]
     left = abs(losses[-1]) / abs(losses[0]) if losses and losses[0] else 1.0
+    went = progress(run.recording)
+    slow = left > STUCK or (went is not None and went.steps > 3 and went.late < FALLING * went.middle)
     for one in least.values():
-        if harmful(one, left, _adaptive(run)):
+        if harmful(one, slow, _adaptive(run)):
             yield _fact(run, one, left)
 
 
-def harmful(one: Clipping, left: float, adaptive: bool) -> bool:
-    """Clipped under a loss scale with another outcome; or cut by value to another direction, while the loss does not come down."""
+def harmful(one: Clipping, slow: bool, adaptive: bool) -> bool:
+    """Clipped under a loss scale with another outcome; or cut by value to another direction, while the loss stays up or is far from
+    its end."""
     if one.scale is not None:
         return one.meant > APART
     most = one.kind == "value" and one.changed > MOST * one.elements
-    return most and one.cosine < TURNED and left > STUCK and not adaptive
+    return most and one.cosine < TURNED and slow and not adaptive
 
 
 def _effect(one: Clipping) -> float:
@@ -70,7 +76,8 @@ def _fact(run: Run, one: Clipping, left: float) -> Evidence:
         "loss_left": Number(left, "last loss over first"),
         "meant": Number(one.meant, "norm that clipping unscaled gradients would leave, over the norm that the optimizer got"),
     }
-    sites: dict[str, Site] = {"target": op.site} if op.site is not None else {}
+    at = run.made(op) or op.site
+    sites: dict[str, Site] = {"target": at} if at is not None else {}
     proof = ""
     if one.scale is not None and one.unscale is not None:
         numbers["scale"] = Number(one.scale, "loss scale")
@@ -83,12 +90,13 @@ def _fact(run: Run, one: Clipping, left: float) -> Evidence:
         "op": op.name, "native": op.native, "phase": op.phase, "step": op.step, "how": one.kind, "members": [op.index], "proof": proof,
         "scaled": one.scale is not None,
     }  # fmt: skip
-    return Evidence("clipped-gradients", "clipping", site=op.site, op=op.index, numbers=numbers, facts=facts, sites=sites)
+    return Evidence("clipped-gradients", "clipping", site=at, op=op.index, numbers=numbers, facts=facts, sites=sites)
 
 
 def _adaptive(run: Run) -> bool:
-    """The optimizer divides each element by the root of something: it does not mind their sizes."""
-    return any(op.phase == "optimizer" and (op.name == "sqrt" or "_fused_ada" in op.native) for op in run.recording.ops)
+    """The optimizer divides each element by the root of something: it does not mind their sizes. A norm is one number."""
+    roots = [op for op in run.recording.ops if op.phase == "optimizer" and (op.name == "sqrt" or "_fused_ada" in op.native)]
+    return any(op.name != "sqrt" or not op.outputs or op.outputs[0].shape != () for op in roots)
 
 
 def _step(run: Run, one: Clipping) -> dict[str, Site]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -24,10 +25,14 @@ SILENT = True  # harm without a NaN: asked again of a run with the repair in its
 
 _ADDS = frozenset({"add", "sub", "lerp", "addcmul", "addcdiv"})
 _BETWEEN = STRUCTURAL | {"mul", "div", "cast", "add", "sub"}  # what may stand between one update and the next: a decay, a reshape
+NEAR = 60  # operations of one update that are looked through for what it is computed from
 DEPTH = 4  # operations between one update and the next
 WINDOW = 64  # updates looked at: the last ones
 # So many updates without effect are no accident of one rounding: even if each were absorbed with probability 1/2, eight are 0.4 %.
 TAIL = 8
+# A state that is pulled towards something (an average of the last values, a relaxation) settles where the pull is half an ulp of it: the
+# pull is as strong as the distance that is left, so that this is harmless as long as three digits are right.
+SETTLED = 1e-3
 DRIFT = 0.1  # of the sum: what the updates of the whole run amount to, where only a few of them were recorded
 
 
@@ -135,7 +140,7 @@ def _fact(run: Run, updates: list[_Update]) -> Iterator[Evidence]:
             return  # not an ulp in all: terms that have become negligible
     elif rate * len(run.recording.steps) < DRIFT:
         return
-    if not _really(run, last, sum(float(u.added[u.still].mean()) for u in lost if u.chain == last.chain)):
+    if not _really(run, last, lost):
         return
     op = last.op
     numbers = {
@@ -156,7 +161,7 @@ def _fact(run: Run, updates: list[_Update]) -> Iterator[Evidence]:
     yield Evidence("stuck-sum", "running_sums", site=op.site, op=op.index, numbers=numbers, facts=facts, sites=sites, ops=ops)
 
 
-def _really(run: Run, last: _Update, missing: float) -> bool:
+def _really(run: Run, last: _Update, lost: list[_Update]) -> bool:
     """In float64 the sum has gone on by what the recorded one misses. Compensated summation, which carries it elsewhere, has not."""
     value = last.op.outputs[0]
     recorded = run.array(value)
@@ -166,4 +171,18 @@ def _really(run: Run, last: _Update, missing: float) -> bool:
         return False
     if recorded is None or exact is None:
         return False
-    return float(np.abs(exact - recorded.astype(np.float64))[last.still].max()) >= missing / 2
+    missing = sum((u.added * u.still for u in lost if u.chain == last.chain and u.still.shape == last.still.shape), np.zeros(()))
+    off = np.abs(exact - recorded.astype(np.float64))
+    gone = last.still & (off >= missing / 2)
+    if _pulled(run.recording, last):
+        gone &= off > SETTLED * np.abs(exact)
+    return bool(gone.any())
+
+
+def _pulled(recording: Recording, update: _Update) -> bool:
+    """What is added is computed from the sum itself."""
+    if update.op.name == "lerp":
+        return True
+    state, before = _state(recording, update.op)
+    others = [v for v in update.op.operands if v is not state]
+    return any(op is before for v in others for op in islice(recording.upstream(v), NEAR))

@@ -99,7 +99,7 @@ def _exact(run: Run, op: Op) -> np.ndarray | None:
     """The whole numbers that the result stands for, where it may not hold them."""
     limit = 2.0 / FORMATS[op.outputs[0].dtype].eps  # up to here every whole number has its own place
     exact: np.ndarray | None = None
-    if op.name == "cast" and op.operands[0].dtype != op.outputs[0].dtype:
+    if op.name == "cast" and op.operands and op.operands[0].dtype != op.outputs[0].dtype:
         exact = run.array(op.operands[0])
         if exact is not None and exact.dtype == bool:
             return None
@@ -107,7 +107,7 @@ def _exact(run: Run, op: Op) -> np.ndarray | None:
         start, step = op.scalars.get("start", 0), op.scalars.get("step", 1)
         if isinstance(start, (int, float)) and isinstance(step, (int, float)):
             exact = start + step * np.arange(op.outputs[0].shape[0], dtype=np.float64)
-    elif op.name == "cumsum":
+    elif op.name == "cumsum" and op.operands:
         terms = run.array(op.operands[0])
         axis = op.scalars.get("dim")
         if terms is not None and terms.ndim and isinstance(axis, int):

@@ -34,6 +34,7 @@ class Layers:
         self._undo: list[Callable[[], None]] = []
         self._applying = 0
         self._trainers: frozenset[CodeType] = frozenset()
+        fresh()
         self._attach()
 
     # -- hooks -------------------------------------------------------------------------------------------------------
@@ -244,6 +245,13 @@ class _Source:
         self.scaling = modules["keras.src.optimizers.loss_scale_optimizer"].LossScaleOptimizer
         self.trainer = modules["keras.src.models.model"].Model
         self.compute_output_spec = getattr(modules.get("keras.src.backend.torch.core"), "compute_output_spec", None)
+
+
+def fresh() -> None:
+    """A second run of the program in this process gets the layer names and number formats of a first one."""
+    state = sys.modules["keras.src.backend.common.global_state"]
+    sys.modules["keras.src.utils.naming"].reset_uids()
+    state.set_global_attribute("dtype_policy", None)
 
 
 def _first(frame: FrameType) -> Any:

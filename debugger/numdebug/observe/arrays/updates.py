@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from numdebug.graph import STRUCTURAL, carriers
+from numdebug.graph import STRUCTURAL, carriers, leaf
 from numdebug.observe.arrays.evaluate import FAILS
 from numdebug.observe.arrays.graph import Graph, Weight
 from numdebug.observe.arrays.numbers import identical, is_float, widened
@@ -223,7 +223,10 @@ def _still(graph: Graph, weight: Weight) -> bool:
 
 
 def _cut(graph: Graph, weight: Weight) -> int | None:
-    """The first stop_gradient between a weight and the losses; None where one way leads past all of them, or none to the losses."""
+    """The first stop_gradient between a weight and the losses; None where one way leads past all of them, or none to the losses.
+
+    One of the weight itself is how people freeze it.
+    """
     losses = {loss.id for loss in graph.losses}
     connected, loose, first = {weight.before.id}, set(), None
     for op in graph.recording.ops:
@@ -231,6 +234,8 @@ def _cut(graph: Graph, weight: Weight) -> int | None:
             continue
         touched = any(v.id in connected for v in op.operands)
         if touched and op.name == "detach":
+            if leaf(graph.recording, op.operands[0]) is weight.before:
+                return None
             first = op.index if first is None else first
             loose.update(v.id for v in op.outputs)
         elif touched:

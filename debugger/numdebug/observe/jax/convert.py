@@ -21,7 +21,7 @@ from numdebug.observe.jax.interpret import Context, Interpreter, Item, Slot
 from numdebug.observe.jax.keras import differentiated, made_optimizer
 from numdebug.observe.jax.names import described
 from numdebug.observe.jax.observer import JaxObserver, _is_float, argument_names, result_names, suffix, tidy
-from numdebug.observe.jax.setup import bindings, made_in
+from numdebug.observe.jax.setup import CLIPS, bindings, made_in
 from numdebug.observe.jax.structural import floating, widest
 from numdebug.observe.jax.triggers import Triggers
 from numdebug.recording import Frame, Op, Recording, Sink, Site, Value
@@ -209,7 +209,7 @@ class Converter:
 
     def _alive(self, items: list[Item]) -> list[Item]:
         """Without what the compiler drops: results inside a jitted call that nothing uses."""
-        needed = {id(s) for outs in self.outs.values() for s in outs}
+        needed = {id(s) for outs in self.outs.values() for s in outs} | {id(s) for s in self.interpreter.decisions}
         kept: list[Item] = []
         for item in reversed(items):
             if not item.jitted or any(id(s) in needed for s in item.results):
@@ -391,11 +391,12 @@ class Converter:
             if not isinstance(before.array, np.ndarray) or not floating(before.array.dtype) or id(before) not in self.reads:
                 continue
             gradient = _gradient_of(after, before)
-            if gradient is None or before.array.ndim == 0:
+            if before.array.ndim == 0 or (gradient is None and not np.array_equal(before.array, after.array)):
                 continue
             label = self.names.get(id(start)) or f"carry {place}"
             self._weight_role(before, label)
-            found.append(Weight(step, label, self._value(before), self._value(after), self._value(gradient)))
+            slope = self._value(gradient) if gradient is not None else None
+            found.append(Weight(step, label, self._value(before), self._value(after), slope))
         return found
 
     def _before(self, after: Slot, arguments: Iterable[tuple[str, Slot]]) -> tuple[str, Slot] | None:
@@ -409,7 +410,7 @@ class Converter:
             seen.add(id(slot))
             if id(slot) in given:
                 found.append(given[id(slot)])
-            elif slot.item is not None and slot.item.phase == "optimizer":
+            elif slot.item is not None and slot.item.phase != "backward" and (slot is after or slot.item.phase == "optimizer"):
                 todo += [s for s in slot.item.operands if isinstance(s.array, np.ndarray) and s.array.shape == after.array.shape]
         read = [one for one in found if id(one[1]) in self.reads]
         return read[0] if len(read) == 1 else None
@@ -495,6 +496,16 @@ class Converter:
             made = made_optimizer(self.observer.keras_steps.layers, self.observer) or made
         if made is not None:
             recording.places["optimizer"] = made
+        clipping = [place for place, item in enumerate(self.items) if item.phase == "optimizer" and _clips(item)]
+        clip = made_in(Path(main), self.observer.frames.name(main), CLIPS) if main and clipping else None
+        if clip is not None:
+            graph.made.update(dict.fromkeys(clipping, clip))
+
+
+def _clips(item: Item) -> bool:
+    """Inside a transformation of optax that clips."""
+    files = [file.replace("\\", "/") for _, file in item.library]
+    return any("/optax/" in file and "clip" in file.rpartition("/")[2] for file in files)
 
 
 def _nearest(item: Item, candidates: list[Item]) -> Item | None:

@@ -16,10 +16,12 @@ from numdebug.observe.jax.calls import CALLS
 from numdebug.observe.jax.compiled import differs, explained
 from numdebug.observe.jax.evaluate import compute, host
 from numdebug.observe.jax.sites import Library, Sites, draws
+from numdebug.observe.jax.structural import floating
 
 MOST = 20_000  # equations evaluated for one window; of loops beyond it only some iterations are opened
 _SIDE_EFFECTS = frozenset({"debug_callback", "debug_print", "io_callback", "print"})
-OPENED = 3  # iterations of such a loop: the first that is not finite (or the last), and those before it
+OPENED = (3, 64)  # iterations of such a loop, at least and at most: the first that is not finite (or the last), and those before it
+FEW = 6_000  # equations of one such loop that are evaluated in all, as long as that is enough for the fewest iterations
 
 
 class Slot:
@@ -125,6 +127,7 @@ class Interpreter:
         self.items: list[Item] = []
         self.incomplete: str | None = None
         self.rounds: list[tuple[int, list[tuple[Slot, Slot, Slot]]]] = []  # of training loops: step, (at the start, before, after)
+        self.decisions: list[Slot] = []  # by which branches were taken and loops ended
         self._calls = count()
 
     # -- one call of the program's ---------------------------------------------------------------------------------
@@ -284,7 +287,7 @@ class Interpreter:
         trains = context.phase == "forward" and has_transpose(loop.body)
         if len(self.items) + loop.length * _size(loop.body) > MOST:
             return self._window(loop, context, trains)
-        carry = loop.carry
+        carry = [_carried(slot) for slot in loop.carry]
         columns: list[dict[int, Slot]] = [{} for _ in range(loop.results)]
         for index in loop.order:
             carry, row = self._iteration(loop, index, carry, context, trains)
@@ -316,7 +319,8 @@ class Interpreter:
         fine = (all(map(_finite, [*(c[n] for c in carries), *(r[i] for r in rows)])) for n, i in enumerate(order))
         bad = next((n for n, healthy in enumerate(fine) if not healthy), None)
         last = len(order) - 1 if bad is None else bad
-        first = max(0, last - OPENED + 1)
+        few, many = OPENED
+        first = max(0, last + 1 - min(many, max(few, FEW // _size(loop.body))))
         self.incomplete = "of a long loop, only some iterations were looked into"
         carry = loop.carry if first == 0 else self._opaque(loop, [c[first - 1] for c in carries], context)
         columns: list[dict[int, Slot]] = [{} for _ in rows]
@@ -346,13 +350,14 @@ class Interpreter:
         p = eqn.params
         test, body = p["cond_jaxpr"], p["body_jaxpr"]
         n, m = p["cond_nconsts"], p["body_nconsts"]
-        test_consts, body_consts, carry = args[:n], args[n : n + m], args[n + m :]
+        test_consts, body_consts, carry = args[:n], args[n : n + m], [_carried(slot) for slot in args[n + m :]]
         start, trains = carry, context.phase == "forward" and has_transpose(body.jaxpr)
         inner, outer = self._constants(body), self._constants(test)
         for index in count():
             here = replace(context, loop=(*context.loop, f"while#{index}"), calls=(*context.calls, next(self._calls)))
             here = replace(here, step=index) if trains else here
             (go,) = self._run(test.jaxpr, outer, [*test_consts, *carry], here)
+            self.decisions.append(go)
             if not np.any(go.array):
                 return list(carry)
             if len(self.items) > MOST:
@@ -370,6 +375,7 @@ class Interpreter:
     def _cond(self, eqn: Any, args: list[Slot], context: Context) -> list[Slot]:
         index, *rest = args
         branches = eqn.params["branches"]
+        self.decisions.append(index)
         chosen = min(max(int(index.array), 0), len(branches) - 1)
         closed = branches[chosen]
         here = replace(context, loop=(*context.loop, f"cond#{chosen}"), calls=(*context.calls, next(self._calls)))
@@ -438,6 +444,12 @@ class Own(Item):
         return list(self.function(arrays, wide, np))
 
 
+def _carried(slot: Slot) -> Slot:
+    """A loop's state is no number of the program's, although it may begin as one."""
+    floats = slot.number is not None and isinstance(slot.array, np.ndarray) and floating(slot.array.dtype)
+    return Slot(slot.array) if floats else slot
+
+
 def _joined(inner: tuple[Place, ...], outer: tuple[Place, ...]) -> tuple[Place, ...]:
     """Frames inside a traced function, then those of its call."""
     return inner if inner[-len(outer) :] == outer else (*inner, *outer)
@@ -481,7 +493,10 @@ def _finite(array: Any) -> bool:
 
 def _uniform(array: Any) -> bool:
     """One plain number, however often."""
-    return isinstance(array, np.ndarray) and array.size > 0 and array.dtype.kind in "fiub" and bool((array == array.flat[0]).all())
+    if not isinstance(array, np.ndarray) or not array.size or array.dtype.kind not in "fiub":
+        return False
+    first = array.flat[0]
+    return bool((array == first).all() or (first != first and (array != array).all()))
 
 
 def _size(jaxpr: Any) -> int:

@@ -12,17 +12,18 @@ _MADE = frozenset({
     "lars", "lion", "nadam", "nadamw", "noisy_sgd", "novograd", "optimistic_gradient_descent", "radam", "rmsprop", "rprop", "sign_sgd",
     "sm3", "yogi", "ftrl", "muon",
 })  # fmt: skip
+CLIPS = frozenset({"clip"})  # by value, of optax
 _HOMES = ("optax", "keras")
 
 
-def made_in(file: Path, name: str) -> Site | None:
-    """The only such call in a file, else None."""
+def made_in(file: Path, name: str, names: frozenset[str] = _MADE) -> Site | None:
+    """The only call in a file that makes an optimizer (or one of the transformations in `names`), else None."""
     try:
         tree = ast.parse(file.read_bytes())
     except (OSError, SyntaxError, ValueError):
         return None
     roots = dict(_imports(tree))
-    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and _makes(n.func, roots)]
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and _makes(n.func, roots, names)]
     if len(calls) != 1:
         return None
     call = calls[0]
@@ -40,13 +41,13 @@ def _imports(tree: ast.Module) -> list[tuple[str, str]]:
     return [(name, what) for name, what in found if what.split(".")[0] in _HOMES]
 
 
-def _makes(func: ast.expr, roots: dict[str, str]) -> bool:
+def _makes(func: ast.expr, roots: dict[str, str], names: frozenset[str]) -> bool:
     last = func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
     while isinstance(func, ast.Attribute):
         func = func.value
     known = isinstance(func, ast.Name) and func.id in roots
     real = roots[func.id].rpartition(".")[2] if isinstance(func, ast.Name) and func.id in roots and func.id == last else last
-    return known and real.lower() in _MADE
+    return known and real.lower() in names
 
 
 def bindings(file: Path, name: str) -> dict[str, Site]:
