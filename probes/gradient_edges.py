@@ -14,7 +14,7 @@ import numpy as np
 
 from numdebug.births import Birth, births, dropped_by, without_followers
 from numdebug.evidence import Evidence, Number
-from numdebug.recording import Op
+from numdebug.recording import Op, Sink
 from numdebug.run import Run
 
 QUESTION = "Where is a derivative infinite, or poisoned by a branch that the forward pass threw away?"
@@ -31,10 +31,10 @@ _EIGEN = ("eigh", "svd", "eig", "linalg_eigvalsh")
 def measure(run: Run) -> Iterator[Evidence]:
     """One fact for each forward operation whose derivative is to blame."""
     found: dict[object, list[Birth]] = {}
-    if any(s.what == "loss" and run.stats(s.value).non_finite for s in run.recording.sinks):
+    if any(s.what == "loss" and run.stats(s.value).non_finite and not _derived(run, s) for s in run.recording.sinks):
         return
     for sink in run.recording.sinks:
-        if sink.what != "gradient":
+        if sink.what != "gradient" and not _derived(run, sink):
             continue
         for birth in births(run, sink):
             if birth.culprit is not None and birth.op is not None and birth.culprit.phase == "forward" and not birth.deliberate:
@@ -42,6 +42,12 @@ def measure(run: Run) -> Iterator[Evidence]:
     for group in without_followers(found).values():
         if group[0].culprit is not None:
             yield _fact(run, group[0].culprit)
+
+
+def _derived(run: Run, sink: Sink) -> bool:
+    """What is consumed was computed from a gradient: the norm of one, or a penalty on it."""
+    op = run.recording.producer(sink.value)
+    return sink.what in ("loss", "output") and op is not None and op.phase != "forward"
 
 
 def _fact(run: Run, op: Op) -> Evidence:

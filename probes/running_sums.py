@@ -104,6 +104,8 @@ def _update(run: Run, op: Op, state: Value, chain: int) -> _Update | None:
     others = [run.array(v) for v in op.operands if v is not state]
     if new is None or old is None or old.shape != new.shape or any(o is None for o in others):
         return None
+    if not np.isfinite(old).all():  # an infinity does not move either
+        return None
     factor = op.scalars.get("alpha", op.scalars.get("value", 1))
     other = op.scalars.get("other")
     wide = [np.asarray(o, dtype=np.float64) for o in others]

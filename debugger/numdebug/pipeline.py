@@ -32,6 +32,8 @@ def analyse(watcher: Any, journal: Any, options: dict[str, Any]) -> None:
         run = watcher.run(name)
         if run is None:
             continue
+        if not run.recording.complete:
+            journal.add("note", text=f"not everything was looked into: {run.recording.why_incomplete}")
         evidence = [*probe(run, journal, options), *_numbered(watcher.early.get(name, []), journal)]
         for fact in evidence:
             if fact.kind == "gradients-checked":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -67,8 +68,12 @@ class Watcher:
         self.observers["numpy"] = NumPyObserver(self.folder, self.options, others)
 
     def _jax(self) -> None:
-        from numdebug.observe.jax.observer import JaxObserver
-
+        try:
+            from numdebug.observe.jax.observer import JaxObserver
+        except (ImportError, AttributeError) as why:  # its inner parts have moved
+            version = getattr(sys.modules.get("jax"), "__version__", "unknown")
+            self.journal.add("note", text=f"JAX {version} is not observed: numdebug knows JAX 0.10 ({why})")
+            return
         observer = JaxObserver(self.folder, self.journal, self.options)
         self.observers["jax"] = observer
         observer.after_first_step = lambda: self._first_step("jax")
@@ -90,6 +95,8 @@ class Watcher:
         early = [(question, probe) for question, probe in probes().items() if getattr(probe, "EARLY", False)] if run else []
         facts = [fact for question, probe in early for fact in asked(question, probe, run, self.journal)]
         self.early[name] = [replace(e, id=f"F{n + 1}") for n, e in enumerate(facts)]
+        del run, early
+        gc.collect()  # what was recorded of that step refers to itself, and is as large as the step
 
     def run(self, name: str) -> Any:
         """What that framework's observer recorded, as a Run; None where it recorded nothing."""

@@ -73,7 +73,7 @@ class Capture:
         self.sites = sites
         self.listener = listener
         self.setup: list[Entry] = []  # before the first step: where data and parameters were made
-        self.segments: deque[list[Entry]] = deque([[]], maxlen=3)
+        self.segments: deque[list[Entry]] = deque([[]], maxlen=2)
         self.count = 0
         self.step = 0
         self.donated: dict[int, tuple[Any, np.ndarray]] = {}  # arrays of recorded calls that were given away since, and what they held

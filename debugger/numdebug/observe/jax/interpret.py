@@ -19,6 +19,7 @@ from numdebug.observe.jax.sites import Library, Sites, draws
 from numdebug.observe.jax.structural import floating
 
 MOST = 20_000  # equations evaluated for one window; of loops beyond it only some iterations are opened
+_SIDE_EFFECTS = frozenset({"debug_callback", "debug_print", "io_callback", "print"})
 OPENED = (3, 64)  # iterations of such a loop, at least and at most: the first that is not finite (or the last), and those before it
 FEW = 6_000  # equations of one such loop that are evaluated in all, as long as that is enough for the fewest iterations
 
@@ -136,7 +137,14 @@ class Interpreter:
         if primitive.name in ("jit", "pjit") and not any(draws(file) for _, file in context.library):
             closed = params["jaxpr"]
             inner = self._inside(context, params.get("name", ""), closed)
-            results = self._run(closed.jaxpr, self._constants(closed), args, inner)
+            before = len(self.items)
+            try:
+                results = self._run(closed.jaxpr, self._constants(closed), args, inner)
+            except Exception as why:  # a primitive that works only as the program calls it: the call stays closed
+                del self.items[before:]
+                name = params.get("name", "function")
+                self.incomplete = f"the compiled function {name} could not be looked into ({_first_line(why)})"
+                return self._closed(primitive, args, outs, inner, key)
             passed = {id(a) for a in args}
             for place, (slot, array) in enumerate(zip(results, outs, strict=True)):
                 if id(slot) in passed or slot.number is not None:
@@ -147,6 +155,18 @@ class Interpreter:
                     slot.array = array
             return results
         return self._primitive(primitive, params, args, context, key, outs)
+
+    def _closed(self, primitive: Any, args: list[Slot], outs: Sequence[Any], context: Context, key: int) -> list[Slot]:
+        """A call as one operation, with the results that the program got."""
+        results = [Slot(o) for o in outs]
+        item = Item(
+            primitive, "call", {}, args, results, context.places, context.library, context.phase, context.loop, context.step,
+            context.entry, key, context.jitted, True, context.calls, scope=context.scope,
+        )  # fmt: skip
+        for slot in results:
+            slot.item = item
+        self.items.append(item)
+        return results
 
     def _rewritten(self, closed: Any, args: list[Slot], place: int, slot: Slot, array: np.ndarray, context: Context) -> Slot:
         """The compiler made something else of an output: an operation of its own, at the equation that it rewrote."""
@@ -231,6 +251,8 @@ class Interpreter:
             return self._cond(eqn, args, here)
         if name == "custom_linear_solve":
             return self._solve(eqn, args, here)
+        if name in _SIDE_EFFECTS:
+            return self._not_repeated(eqn, args, here)
         return self._primitive(eqn.primitive, eqn.params, args, here, id(source.traceback), None, [v.aval for v in eqn.outvars])
 
     def _primitive(
@@ -367,6 +389,14 @@ class Interpreter:
         closed = jaxprs.solve
         return self._run(closed.jaxpr, self._constants(closed), [*consts, *right], self._inside(context, "solve", closed))
 
+    def _not_repeated(self, eqn: Any, args: list[Slot], context: Context) -> list[Slot]:
+        """A call back into the program's Python, which may print or count: it has run once, and does not run again."""
+        if not eqn.outvars:
+            return []
+        self.incomplete = "what a callback into Python returned inside a compiled function is not known"
+        zeros = [np.zeros(v.aval.shape, v.aval.dtype) for v in eqn.outvars]
+        return self._closed(eqn.primitive, args, zeros, context, 0)
+
     # -- pieces of control flow, as operations ---------------------------------------------------------------------
 
     def _pick(self, slot: Slot, index: int, context: Context) -> Slot:
@@ -451,6 +481,10 @@ def has_transpose(jaxpr: Any) -> bool:
         if any(has_transpose(getattr(v, "jaxpr", v)) for v in inner):
             return True
     return False
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:100]
 
 
 def _finite(array: Any) -> bool:
