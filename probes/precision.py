@@ -36,6 +36,7 @@ _ELEMENTS = frozenset({  # a few of many
     "select", "slice", "index", "gather", "take", "unbind", "index_select", "amin", "amax", "min", "max", "topk", "sort", "diagonal",
 })  # fmt: skip
 FORMULA = 200  # operations: what is longer is a simulation or a training run, not a formula that somebody could rearrange
+AMPLIFIED = 4.0  # a square doubles a relative error: what makes less than twice that of it has passed it on
 ROUNDED = 8  # eps: a result of a few operations; beyond, it has a history of its own
 MOST = 8  # wrong values traced in one run: they share their cause
 
@@ -118,6 +119,8 @@ def culprits(run: Run, value: Value, errors: dict[int, Error]) -> list[Op]:
         if op.name in _ELEMENTS or current.id in parts:
             parts.update(v.id for v in op.operands if v.id in errors and errors[v.id].lost)
         wrong = [v for v in op.operands if v.id in errors and _wrong_there(errors[v.id], v.id in parts)]
+        if not wrong:
+            wrong = _inherited(run, op, errors)
         if not wrong and op not in found:
             found.append(op)
         for v in wrong:
@@ -125,6 +128,27 @@ def culprits(run: Run, value: Value, errors: dict[int, Error]) -> list[Op]:
                 seen.add(v.id)
                 todo.append(v)
     return sorted(found, key=lambda op: op.index)
+
+
+def _inherited(run: Run, op: Op, errors: dict[int, Error]) -> list[Value]:
+    """Wrong values further up, from which the error came down: no operation on the way made it much larger, and one made it smaller."""
+    seen = {v.id for v in op.outputs}
+    todo = [(op, errors[v.id].norm) for v in op.outputs if v.id in errors]
+    found: list[Value] = []
+    for _ in range(FORMULA):
+        if not todo:
+            break
+        here, size = todo.pop(0)
+        for v in here.operands:
+            if v.id in seen or v.id not in errors or errors[v.id].norm * AMPLIFIED < size:
+                continue
+            seen.add(v.id)
+            above = run.recording.producer(v)
+            if harmed(errors[v.id]):
+                found.append(v)
+            elif above is not None:
+                todo.append((above, errors[v.id].norm))
+    return found
 
 
 def _wrong_there(error: Error, part: bool) -> bool:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from numdebug.catalogue._bug import Bug
 from numdebug.catalogue._words import reaches, repair_ops
-from numdebug.rules import Found, birth, form
+from numdebug.rules import Anywhere, Found, birth, form, seen
 
 
 def _because(hit: Found) -> str:
@@ -79,6 +79,7 @@ bug = Bug(
         | birth(op=("sub", "add"), born="inf-inf")
     )
     & ~birth(optimizer=True)
+    & ~Anywhere(seen("swinging-state"))  # infinities of a simulation that blew up
     & ~form("log-of-softmax", "log-of-sigmoid", "softmax", "logsumexp"),
     because=_because,
     fix="use where or masked_fill instead of the product",
