@@ -21,6 +21,8 @@ from numdebug.run import CannotAsk, Run
 from numdebug.siblings import distinct, every_call, with_siblings
 from numdebug.trials import GUARDED, Trial, Try, as_trial
 
+EVENTS = 5  # of NumPy's own warnings that a report lists
+
 
 def analyse(watcher: Any, journal: Any, options: dict[str, Any]) -> None:
     """From what was observed to diagnoses, each fact journalled as soon as it is known."""
@@ -99,6 +101,8 @@ def _numbered(facts: Iterable[Evidence], journal: Any | None, start: int = 0) ->
 def _with_operations(watcher: Any, journal: Any, options: dict[str, Any]) -> Any:
     """A program that ran as it is, once more with its operations recorded."""
     again = options.get("run_again")
+    for (file, line), text in [pair for o in watcher.observers.values() for pair in getattr(o, "events", {}).items()][:EVENTS]:
+        journal.add("note", text=f"NumPy itself reported at {_name(file, watcher.folder)}:{line}: {text}")
     if again is None or options.get("no_rerun"):
         journal.add("note", text="what NumPy computes is recorded in a second run, which --no-rerun forbids")
         return watcher
@@ -123,6 +127,11 @@ def _recorded(watcher: Any, journal: Any, options: dict[str, Any]) -> Any:
         return watcher
     second = again({"window": [max(0, bad - 1), bad]})
     return second if any(o.first_bad is not None for o in second.observers.values()) else watcher
+
+
+def _name(file: str, folder: Path) -> str:
+    path = Path(file)
+    return str(path.relative_to(folder)) if path.is_relative_to(folder) else file
 
 
 def _trial(watcher: Any, options: dict[str, Any]) -> Try | None:

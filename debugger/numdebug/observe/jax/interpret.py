@@ -14,7 +14,8 @@ from jax.extend.core import Literal
 from numdebug.observe.frames import Place
 from numdebug.observe.jax.calls import CALLS
 from numdebug.observe.jax.compiled import differs, explained
-from numdebug.observe.jax.evaluate import compute, host
+from numdebug.observe.jax.evaluate import compute
+from numdebug.observe.jax.loops import Loop, finite, has_transpose, size
 from numdebug.observe.jax.sites import Library, Sites, draws
 from numdebug.observe.jax.structural import floating
 
@@ -64,42 +65,6 @@ class Item:
     def again(self, arrays: Sequence[Any], wide: bool) -> list[Any]:
         """The results for other operands."""
         return compute(self.primitive, self.params, [r.array.dtype for r in self.results], arrays, wide)
-
-
-@dataclass
-class Loop:
-    """One scan."""
-
-    eqn: Any
-    args: list[Slot]
-    carry: list[Slot] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        p = self.eqn.params
-        n, m = p["num_consts"], p["num_consts"] + p["num_carry"]
-        self.consts, self.xs = self.args[:n], self.args[m:]
-        self.carry = self.carry or self.args[n:m]
-        self.closed = p["jaxpr"]
-        self.body, self.length = self.closed.jaxpr, p["length"]
-        self.results = len(self.closed.out_avals) - p["num_carry"]
-        self.order = range(self.length - 1, -1, -1) if p["reverse"] else range(self.length)
-
-    def natively(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """By JAX: the carry after each iteration in the order of execution, and the stacked results."""
-        function = jax.extend.core.jaxpr_as_fun(self.closed)
-        consts = [s.array for s in self.consts]
-        n = len(self.carry)
-
-        def body(carry: Any, row: Any) -> Any:
-            outs = function(*consts, *carry, *row)
-            return outs[:n], (outs[:n], outs[n:])
-
-        start, rows = [s.array for s in self.carry], [s.array for s in self.xs]
-        backwards = self.eqn.params["reverse"]
-        given = [jax.numpy.asarray(a) for a in start]
-        _, (carries, results) = jax.lax.scan(body, given, rows, length=self.length, reverse=backwards)
-        ordered = [host(c) for c in carries]
-        return [c[::-1] for c in ordered] if backwards else ordered, [host(r) for r in results]
 
 
 @dataclass(frozen=True)
@@ -285,7 +250,7 @@ class Interpreter:
         p = eqn.params
         loop = Loop(eqn, args)
         trains = context.phase == "forward" and has_transpose(loop.body)
-        if len(self.items) + loop.length * _size(loop.body) > MOST:
+        if len(self.items) + loop.length * size(loop.body) > MOST:
             return self._window(loop, context, trains)
         carry = [_carried(slot) for slot in loop.carry]
         columns: list[dict[int, Slot]] = [{} for _ in range(loop.results)]
@@ -316,11 +281,11 @@ class Interpreter:
         """A loop too long to be opened: JAX runs it, and only the iterations that matter are opened."""
         carries, rows = loop.natively()
         order = list(loop.order)
-        fine = (all(map(_finite, [*(c[n] for c in carries), *(r[i] for r in rows)])) for n, i in enumerate(order))
+        fine = (all(map(finite, [*(c[n] for c in carries), *(r[i] for r in rows)])) for n, i in enumerate(order))
         bad = next((n for n, healthy in enumerate(fine) if not healthy), None)
         last = len(order) - 1 if bad is None else bad
         few, many = OPENED
-        first = max(0, last + 1 - min(many, max(few, FEW // _size(loop.body))))
+        first = max(0, last + 1 - min(many, max(few, FEW // size(loop.body))))
         self.incomplete = "of a long loop, only some iterations were looked into"
         carry = loop.carry if first == 0 else self._opaque(loop, [c[first - 1] for c in carries], context)
         columns: list[dict[int, Slot]] = [{} for _ in rows]
@@ -455,40 +420,8 @@ def _joined(inner: tuple[Place, ...], outer: tuple[Place, ...]) -> tuple[Place, 
     return inner if inner[-len(outer) :] == outer else (*inner, *outer)
 
 
-def training_loop(jaxpr: Any) -> int | None:
-    """The length of the scan that is a whole training run, one step an iteration; None where there is none."""
-    for eqn in jaxpr.eqns:
-        if eqn.primitive.name == "scan" and not _backward(eqn) and has_transpose(eqn.params["jaxpr"].jaxpr):
-            return int(eqn.params["length"])
-        inner = [v for v in eqn.params.values() if hasattr(v, "eqns") or hasattr(v, "jaxpr")]
-        found = next((n for v in inner if (n := training_loop(getattr(v, "jaxpr", v))) is not None), None)
-        if found is not None and eqn.primitive.name in CALLS:
-            return found
-    return None
-
-
-def _backward(eqn: Any) -> bool:
-    return any(getattr(e, "name", "") == "transpose" for e in eqn.source_info.name_stack.stack)
-
-
-def has_transpose(jaxpr: Any) -> bool:
-    """Whether something in it is the backward half of a derivative."""
-    for eqn in jaxpr.eqns:
-        if _backward(eqn):
-            return True
-        inner = [v for v in eqn.params.values() if hasattr(v, "eqns") or hasattr(v, "jaxpr")]
-        inner += list(eqn.params.get("branches", ()))
-        if any(has_transpose(getattr(v, "jaxpr", v)) for v in inner):
-            return True
-    return False
-
-
 def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:100]
-
-
-def _finite(array: Any) -> bool:
-    return array.dtype.kind not in "fc" or bool(np.isfinite(array).all())
 
 
 def _uniform(array: Any) -> bool:
@@ -497,13 +430,3 @@ def _uniform(array: Any) -> bool:
         return False
     first = array.flat[0]
     return bool((array == first).all() or (first != first and (array != array).all()))
-
-
-def _size(jaxpr: Any) -> int:
-    total = 0
-    for eqn in jaxpr.eqns:
-        inner = [v for v in eqn.params.values() if hasattr(v, "eqns") or hasattr(v, "jaxpr")]
-        inner += list(eqn.params.get("branches", ()))
-        length = eqn.params.get("length", 1) if eqn.primitive.name == "scan" else 1
-        total += 1 + length * sum(_size(getattr(v, "jaxpr", v)) for v in inner)
-    return total

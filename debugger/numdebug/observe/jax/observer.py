@@ -16,7 +16,7 @@ import numpy as np
 from numdebug.observe import Stop
 from numdebug.observe.frames import Frames
 from numdebug.observe.jax.capture import Capture, Entry
-from numdebug.observe.jax.interpret import has_transpose, training_loop
+from numdebug.observe.jax.loops import has_transpose, training_loop
 from numdebug.observe.jax.sites import Sites
 from numdebug.observe.jax.structural import floating
 from numdebug.recording import Step
@@ -61,7 +61,7 @@ class JaxObserver:
     def computed(self) -> bool:
         """A number that the program computed was read or printed."""
         made = {id(out) for entry in self.capture.entries() for out in entry.outs}
-        return any(id(a) in made and _is_float(a) for a in self.taken)
+        return any(id(a) in made and is_float(a) for a in self.taken)
 
     @property
     def ops(self) -> int:
@@ -112,7 +112,7 @@ class JaxObserver:
     def returned(self, name: str, value: Any) -> None:
         """An output of a call that numdebug made."""
         for path, leaf in jax.tree_util.tree_flatten_with_path(value)[0]:
-            if isinstance(leaf, jax.Array) and _is_float(leaf):
+            if isinstance(leaf, jax.Array) and is_float(leaf):
                 self.taken.append(leaf)
                 if not finite(leaf):
                     self.sinks.append(("output", leaf, name + jax.tree_util.keystr(path)))
@@ -153,9 +153,9 @@ class JaxObserver:
             if total is not None:
                 self._judge(entry, None if self.current.loss is None or math.isfinite(self.current.loss) else total)
                 return
-        scalars = [o for o in entry.outs if _is_float(o) and o.ndim == 0]
+        scalars = [o for o in entry.outs if is_float(o) and o.ndim == 0]
         length = training_loop(entry.jaxpr.jaxpr)
-        losses = next((o for o in entry.outs if _is_float(o) and o.shape == (length,)), None)
+        losses = next((o for o in entry.outs if is_float(o) and o.shape == (length,)), None)
         if losses is not None:  # a whole training run in one call
             self._history(losses)
         elif scalars and self.current.loss is None:
@@ -171,11 +171,11 @@ class JaxObserver:
         self.saw_backward = self.saw_forward = True
         self.current.loss = float(np.asarray(answer))
         self.derivatives.append((self.current.index, answer, gradients))
-        floats = [g for _, _, g in gradients if _is_float(g)]
+        floats = [g for _, _, g in gradients if is_float(g)]
         self.current.gradient_norm = norm(floats)
         if not math.isfinite(self.current.loss):
             self.sinks.append(("loss", answer, None))
-        self.sinks += [("gradient", g, tidy(name)) for name, _, g in gradients if _is_float(g) and not finite(g)]
+        self.sinks += [("gradient", g, tidy(name)) for name, _, g in gradients if is_float(g) and not finite(g)]
         if self.sinks:
             self._bad()
 
@@ -220,7 +220,7 @@ class JaxObserver:
         names = result_names(entry)
         arguments = {suffix(n): a for n, a in zip(argument_names(entry), entry.args, strict=False)}
         for name, out in zip(names, entry.outs, strict=False):
-            if out is loss or not _is_float(out) or out.ndim == 0 or id(out) in before or finite(out):
+            if out is loss or not is_float(out) or out.ndim == 0 or id(out) in before or finite(out):
                 continue
             source = arguments.get(suffix(name))
             was = source is not None and getattr(source, "shape", None) == out.shape
@@ -239,12 +239,12 @@ class JaxObserver:
         made = {id(out) for entry in self.capture.entries() for out in entry.outs}
         seen: set[int] = set()
         for held in self.taken:
-            if id(held) in made and id(held) not in seen and _is_float(held) and not finite(held):
+            if id(held) in made and id(held) not in seen and is_float(held) and not finite(held):
                 seen.add(id(held))
                 self.sinks.append(("output", held, None))
         if not self.sinks:
             for name, held in self.named():
-                if id(held) in made and _is_float(held) and not finite(held):
+                if id(held) in made and is_float(held) and not finite(held):
                     self.sinks.append(("output", held, name))
         if self.sinks:
             self.first_bad = self.current.index
@@ -280,7 +280,7 @@ class JaxObserver:
     def _users(self, entry: Entry) -> bool:
         """A function of the program's own was jitted, and gives floating-point numbers."""
         file = str(getattr(entry.jaxpr.jaxpr.debug_info, "func_filename", "") or "")
-        return file != "" and "site-packages" not in file and any(_is_float(o) for o in entry.outs)
+        return file != "" and "site-packages" not in file and any(is_float(o) for o in entry.outs)
 
 
 def argument_names(entry: Entry) -> list[str]:
@@ -308,7 +308,7 @@ def tidy(path: str) -> str:
     return path.replace("']['", ".").replace("['", ".").replace("']", "").replace("[", ".").replace("]", "").strip(".")
 
 
-def _is_float(held: Any) -> bool:
+def is_float(held: Any) -> bool:
     dtype = getattr(held, "dtype", None)
     return isinstance(held, jax.Array | np.ndarray) and not jax.dtypes.issubdtype(dtype, jax.dtypes.extended) and floating(dtype)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import CodeType
@@ -33,10 +34,20 @@ class NumPyObserver:
         self.stopped_because = "the program ended"
         self.called = False  # by numdebug: the program's main
         self.recorder: Any = None
+        self.events: dict[tuple[str, int], str] = {}  # by place: what NumPy itself warned of, for nothing
+        self._show = warnings.showwarning
+        if not options.get("record"):
+            warnings.showwarning = self._warned
         if options.get("record"):
             from numdebug.observe.numpy.recorder import Recorder
 
             self.recorder = Recorder(folder)
+
+    def _warned(self, message: Any, category: type[Warning], filename: str, lineno: int, file: Any = None, line: str | None = None) -> None:
+        """A warning, on its way to where the program wants it; those that are switched off or caught do not come by."""
+        if issubclass(category, RuntimeWarning) and " encountered in " in str(message):
+            self.events.setdefault((filename, lineno), str(message))
+        self._show(message, category, filename, lineno, file, line)
 
     @property
     def unrecorded(self) -> bool:
@@ -81,6 +92,8 @@ class NumPyObserver:
 
     def finish(self) -> None:
         """The program is over: what it took out is looked at, and the hooks go."""
+        if warnings.showwarning == self._warned:
+            warnings.showwarning = self._show
         if self.recorder is not None and not self.recorder.ended:
             self.recorder.finish()
             self.first_bad = 0 if self.recorder.graph is not None and self.recorder.graph.recording.sinks else None
