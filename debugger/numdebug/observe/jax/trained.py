@@ -99,7 +99,7 @@ class Trained:
             if not isinstance(before.array, np.ndarray) or not floating(before.array.dtype) or id(before) not in self.reads:
                 continue
             gradient = _gradient_of(after, before)
-            if before.array.ndim == 0 or (gradient is None and not np.array_equal(before.array, after.array)):
+            if gradient is None and (before.array.ndim == 0 or not np.array_equal(before.array, after.array)):
                 continue
             label = self.c.names.get(id(start)) or f"carry {place}"
             self._weight_role(before, label)
@@ -110,6 +110,9 @@ class Trained:
     def _before(self, after: Slot, arguments: Iterable[tuple[str, Slot]]) -> tuple[str, Slot] | None:
         """The argument that became this result by operations on its own shape, where names do not tell."""
         given = {id(slot): (name, slot) for name, slot in arguments if slot.array.shape == after.array.shape}
+        if after.item is not None and after.item.phase == "backward":  # a gradient that is handed back: of the only one of its shape
+            alike = [one for one in given.values() if id(one[1]) in self.reads and one[1].array.dtype == after.array.dtype]
+            return alike[0] if len(alike) == 1 else None
         todo, seen, found = [after], set(), []
         while todo:
             slot = todo.pop()
