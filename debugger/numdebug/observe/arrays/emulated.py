@@ -171,7 +171,7 @@ class _Rounded(Evaluation):
         """Computed in float64, then rounded."""
         op = node.op
         keep = group(op) in self.kept
-        operands = [self.get(v) for v in op.operands]
+        operands = [] if node.given else [self.get(v) for v in op.operands]  # of a random draw, a key
         recorded = [self.recorded(v) for v in op.outputs]
         try:
             raw = [widened(r) for r in recorded] if node.given else [np.asarray(r) for r in node.compute(operands, True)]

@@ -92,6 +92,7 @@ class Interpreter:
         self.items: list[Item] = []
         self.incomplete: str | None = None
         self.rounds: list[tuple[int, list[tuple[Slot, Slot, Slot]]]] = []  # of training loops: step, (at the start, before, after)
+        self.handed: list[Slot] = []  # what the last round of a training loop hands on, its loss among them
         self.decisions: list[Slot] = []  # by which branches were taken and loops ended
         self._calls = count()
 
@@ -269,6 +270,7 @@ class Interpreter:
         outs = self._run(loop.body, self._constants(loop.closed), [*loop.consts, *carry, *row], here)
         if trains:
             self.rounds.append((index, list(zip(loop.carry, carry, outs[: len(carry)], strict=True))))
+            self.handed = outs
         return outs[: len(carry)], outs[len(carry) :]
 
     def _stacked(self, loop: Loop, columns: list[dict[int, Slot]], avals: list[Any], context: Context) -> list[Slot]:
@@ -287,7 +289,7 @@ class Interpreter:
         few, many = OPENED
         first = max(0, last + 1 - min(many, max(few, FEW // size(loop.body))))
         self.incomplete = "of a long loop, only some iterations were looked into"
-        carry = loop.carry if first == 0 else self._opaque(loop, [c[first - 1] for c in carries], context)
+        carry = [_carried(slot) for slot in loop.carry] if first == 0 else self._opaque(loop, [c[first - 1] for c in carries], context)
         columns: list[dict[int, Slot]] = [{} for _ in rows]
         for index in order[first : last + 1]:
             carry, row = self._iteration(loop, index, carry, context, trains)

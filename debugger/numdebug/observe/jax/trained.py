@@ -43,8 +43,11 @@ class Trained:
             if self.c.entries[position].differentiates:
                 several = zip(self.c.entries[position].outs, self.c.outs[position], strict=True)
                 scalars = [slot for held, slot in several if is_float(held) and held.ndim == 0 and slot.item is not None]
+                if not scalars:  # a whole training run in one call: of its last round
+                    handed = (s for s in self.c.interpreter.handed if s.item is not None and s.item.entry == position)
+                    scalars = [s for s in handed if is_float(s.array) and s.array.ndim == 0]
                 forward = [slot for slot in scalars if slot.item is not None and slot.item.differentiated and slot.item.phase == "forward"]
-                return [self.c.value(slot) for slot in forward or scalars[:1]]
+                return [self.c.value(slot) for slot in forward or scalars[:1] if slot.item is not None]
         return []
 
     def weights(self) -> list[Weight]:
