@@ -230,3 +230,35 @@ def test_the_gradients_of_a_scaled_loss_are_right(numdebug, tmp_path):
     said = numdebug("diagnose", "--check-gradients", "model.py")
     assert said.code == 0
     assert "gradients of 2 of 2 parameters agree" in said.out
+
+
+DRAWN = """\
+import jax
+import jax.numpy as jnp
+
+x = 200 * jax.random.normal(jax.random.key(0), (64, 3))
+label = jnp.arange(64) % 3
+w = 0.01 * jnp.eye(3)
+
+@jax.jit
+def step(w, key):
+    def loss_fn(w):
+        kept = jax.random.bernoulli(key, 0.9, x.shape)
+        log_p = jax.nn.log_softmax(jnp.where(kept, x, 0.0) @ w)
+        size = jnp.sum((x @ w) ** 2)
+        return -jnp.take_along_axis(log_p, label[:, None], 1).mean() + 1e-3 * jnp.sqrt(size * size)
+    loss, g = jax.value_and_grad(loss_fn)(w)
+    return w - 1e-6 * g, loss
+
+for key in jax.random.split(jax.random.key(1), 5):
+    w, loss = step(w, key)
+print(loss)
+"""
+
+
+@pytest.mark.parametrize(("form", "says"), [("float16", "the loss is inf"), ("bfloat16", "it is finite")])
+def test_a_narrower_format_is_foretold_past_random_draws(numdebug, tmp_path, form, says):
+    (tmp_path / "model.py").write_text(DRAWN)
+    said = numdebug("diagnose", "--as", form, "model.py")
+    assert says in said.out, said.out
+    assert "not tried" not in said.out

@@ -15,6 +15,10 @@ from numdebug.observe.jax.structural import STRUCTURAL, floating, widest
 RULES = {**STRUCTURAL, **ELEMENTWISE}
 # XLA on a CPU reads subnormal numbers as 0; these are where that changes more than a last digit.
 _SHARP = frozenset({"log", "div", "rsqrt", "sqrt", "pow", "integer_pow", "sign", "eq", "ne", "gt", "lt"})
+_SCATTERS = {
+    "scatter": jax.lax.scatter, "scatter-add": jax.lax.scatter_add, "scatter-mul": jax.lax.scatter_mul,
+    "scatter-min": jax.lax.scatter_min, "scatter-max": jax.lax.scatter_max,
+}  # fmt: skip
 _KEEPS = frozenset(STRUCTURAL) - {"dot_general", "reduce_sum", "reduce_prod", "cumsum", "cumprod", "convert_element_type"}
 
 
@@ -63,6 +67,9 @@ def by_jax(primitive: Any, params: dict[str, Any], arrays: Sequence[Any], wide: 
     many = wide or any(getattr(a, "dtype", None) in (np.float64, np.int64, np.uint64, np.complex128) for a in arrays)
     with jax.enable_x64(many or bool(jax.config.jax_enable_x64)):
         given = [jnp.asarray(a) if isinstance(a, np.ndarray | np.generic) else a for a in arrays]
+        if wide and primitive.name in _SCATTERS:  # its inner function is traced for one format
+            kept = {k: params[k] for k in ("dimension_numbers", "indices_are_sorted", "unique_indices", "mode")}
+            return host(_SCATTERS[primitive.name](*given, **kept))
         result = primitive.bind(*given, **params)
         return [host(r) for r in result] if primitive.multiple_results else host(result)
 
