@@ -204,3 +204,29 @@ def test_what_is_right_stays_silent(what, diagnose_arrays, tmp_path):
     outcome = diagnose_arrays(file)
     assert loud(outcome) == []
     assert outcome.exit_code == 0
+
+
+SCALED = """\
+import jax
+import jax.numpy as jnp
+
+x = jax.random.normal(jax.random.key(0), (64, 3))
+y = jnp.sin(x @ jnp.array([1.0, 0.5, -0.5]))
+w = {"a": 0.5 * jax.random.normal(jax.random.key(1), (3, 8)), "b": jnp.ones(8)}
+
+@jax.jit
+def step(w):
+    loss, g = jax.value_and_grad(lambda w: 1024.0 * jnp.mean((jnp.tanh(x @ w["a"]) @ w["b"] - y) ** 2))(w)
+    return jax.tree.map(lambda p, d: p - 0.05 * d / 1024.0, w, g), loss / 1024.0
+
+for i in range(20):
+    w, loss = step(w)
+print(loss)
+"""
+
+
+def test_the_gradients_of_a_scaled_loss_are_right(numdebug, tmp_path):
+    (tmp_path / "model.py").write_text(SCALED)
+    said = numdebug("diagnose", "--check-gradients", "model.py")
+    assert said.code == 0
+    assert "gradients of 2 of 2 parameters agree" in said.out

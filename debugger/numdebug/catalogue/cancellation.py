@@ -26,7 +26,7 @@ from numdebug.catalogue._bug import Bug
 from numdebug.catalogue._digits import wrong_by
 from numdebug.catalogue._words import repair_ops
 from numdebug.report.model import Repair
-from numdebug.rules import Above, Found, seen
+from numdebug.rules import Above, Anywhere, Found, seen
 
 _WHAT = {
     "log1p": "1 + x rounds the digits of a small x away before the log", "expm1": "exp(x) is 1 to rounding, and the 1 cancels",
@@ -98,7 +98,8 @@ bug = Bug(
             "addcmul", "pow", "mse_loss", "prod", "cumprod",
         ),
     )
-    & ~seen("noisy-quotient", checks=True, error=Above(0.1)),  # that is unreliable-gradient-check
+    & ~seen("noisy-quotient", checks=True, error=Above(0.1))  # that is unreliable-gradient-check
+    & ~Anywhere(seen("swinging-state")),  # of a simulation that blew up, no digit means anything
     because=_because,
     fix="rearrange the formula, or keep it in float64",
     repair=_repair,

@@ -176,6 +176,8 @@ def write_time_step(job: Job) -> None:
         source, total = job.find(role, ast.BinOp, lambda n: isinstance(n.op, ast.Add | ast.Sub))
         factors: list[ast.expr] = []
         for side in (total.left, total.right):
+            while isinstance(side, ast.BinOp) and isinstance(side.op, ast.Div):  # h * f(x) / c
+                side = side.left
             if isinstance(side, ast.BinOp) and isinstance(side.op, ast.Mult):
                 factors += [f for f in _factors(side) if is_number(f) or isinstance(f, ast.Name | ast.Attribute)]
         numbers = [f for f in factors if is_number(f)]

@@ -122,7 +122,7 @@ class ArrayRun:
 
     def check_gradients(self) -> list[CheckedGradient]:
         """See Run."""
-        return whole.check(self.graph, self._precision)
+        return whole.check(self.graph)
 
     # -- training ------------------------------------------------------------------------------------------------
 
