@@ -21,6 +21,7 @@ from numdebug.observe.frames import Place
 from numdebug.observe.jax.derivatives import Use
 from numdebug.observe.jax.sites import Library, Sites
 
+LARGE = 128 << 20  # bytes
 SEGMENT = 40_000  # calls without a step boundary before the window slides
 
 _run = pjit._run_python_pjit
@@ -218,8 +219,10 @@ class Capture:
             del segment[: SEGMENT // 2]
 
     def entries(self) -> list[Entry]:
-        """What is still known, in order."""
-        return [*self.setup, *(entry for segment in self.segments for entry in segment)]
+        """What is still known, in order; of steps on large arrays only the last one, because every result of its equations is held."""
+        steps = [segment for segment in self.segments if segment]
+        last = steps[-1:] if len(steps) > 1 and _bytes(steps[-1]) > LARGE else steps
+        return [*self.setup, *(entry for segment in last for entry in segment)]
 
     def first_step(self) -> None:
         """Everything until now was set-up."""
@@ -254,6 +257,12 @@ def _scope() -> tuple[str, ...]:
     """The name scopes that are open: layers of Flax and Keras."""
     stack = source_info_util._source_info_context.context.name_stack.stack
     return tuple(e.name for e in stack if type(e).__name__ == "Scope")
+
+
+def _bytes(entries: list[Entry]) -> int:
+    """Of everything that one step was given and gave."""
+    arrays = {id(a): a for entry in entries for a in (*entry.args, *entry.outs)}
+    return sum(int(getattr(a, "nbytes", 0)) for a in arrays.values() if not isinstance(a, jax.Array) or not a.is_deleted())
 
 
 def _plain(held: Any) -> bool:

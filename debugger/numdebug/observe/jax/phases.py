@@ -57,6 +57,8 @@ def alive(items: list[Item], wanted: Iterable[Slot]) -> list[Item]:
         if not item.jitted or any(id(s) in needed for s in item.results):
             kept.append(item)
             needed.update(id(s) for s in item.operands)
+            if item.forward is not None and item.phase == "backward":  # of a gradient alone, the loss itself is not needed; its lines are
+                needed.update(id(s) for s in item.forward.results)
     kept.reverse()
     for item in kept:
         if isinstance(item, Group):  # outputs that somebody outside of the group reads, the last one first
