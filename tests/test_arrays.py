@@ -195,7 +195,8 @@ def test_clipping_is_seen(kind: str) -> None:
 def test_a_weight_behind_a_stop_gradient_never_moves() -> None:
     w = Written()
     weight = w.data([1.0, 2.0], role="parameter", name="w")
-    cut = w.op("detach", lambda a: a, weight)
+    hidden = w.op("mul", lambda a: a * 2, weight)
+    cut = w.op("detach", lambda a: a, hidden)  # of the weight itself it would be freezing, on purpose
     loss = w.op("sum", np.sum, cut)
     zero = w.op("zeros", lambda: np.zeros(2, np.float32), phase="backward")
     after = w.op("sub", np.subtract, weight, zero, phase="optimizer")
