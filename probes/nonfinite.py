@@ -119,6 +119,7 @@ def _fact(run: Run, group: list[Birth], alone: bool, followed: bool) -> Evidence
             sites["where"] = where.site
     if birth.cause is not None:
         facts["mask"] = _mask_side(run, birth)
+        facts["written_infinity"] = any(b.deliberate for b in births(run, Sink("output", birth.cause)))
     if culprit.site is not None:
         sites["target"] = culprit.site
     site = culprit.site

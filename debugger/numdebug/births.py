@@ -149,6 +149,8 @@ def how(run: Run, op: Op, value: Value, cause: Value | None) -> str:
         return "data"
     if name == "empty" or name == "resize":
         return "uninitialised"
+    if name in ("index", "gather", "take", "embedding") and nan:  # JAX fills what lies outside with NaN
+        return "an index out of range"
     if name == "compiled":  # the compiler's result, beside that of the operations as written
         return "rewritten"
     if name == "logsumexp" or (op.phase == "backward" and (op.node or "").startswith("Logsumexp")):

@@ -76,7 +76,7 @@ bug = Bug(
     when=(
         birth(op="mul", born="0*inf", mask=("left", "right"))
         | birth(op="mul", born="0*inf", **{"from": "finite"})
-        | birth(op=("sub", "add"), born="inf-inf")
+        | birth(op=("sub", "add"), born="inf-inf", written_infinity=True)
     )
     & ~birth(optimizer=True)
     & ~Anywhere(seen("swinging-state"))  # infinities of a simulation that blew up

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import traceback
 from dataclasses import replace
 from pathlib import Path
 from types import CodeType
@@ -74,6 +75,11 @@ class Watcher:
             version = getattr(sys.modules.get("jax"), "__version__", "unknown")
             self.journal.add("note", text=f"JAX {version} is not observed: numdebug knows JAX 0.10 ({why})")
             return
+        jax: Any = sys.modules["jax"]
+        for switch in ("jax_debug_nans", "jax_debug_infs"):  # from the environment: they would end the program before it is looked at
+            if getattr(jax.config, switch):
+                jax.config.update(switch, False)
+                self.journal.add("note", text=f"{switch.upper()} is switched off for this run: it ends a program at the first NaN or inf")
         observer = JaxObserver(self.folder, self.journal, self.options)
         self.observers["jax"] = observer
         observer.after_first_step = lambda: self._first_step("jax")
@@ -91,7 +97,11 @@ class Watcher:
         """Silent harm triggers nothing: look at set-up and first step while they are at hand."""
         from numdebug.probing import asked, probes
 
-        run = self.run(name)
+        try:
+            run = self.run(name)
+        except Exception:  # of ours: the program goes on
+            self.journal.add("failure", where="looking at the first step", traceback=traceback.format_exc())
+            return
         early = [(question, probe) for question, probe in probes().items() if getattr(probe, "EARLY", False)] if run else []
         facts = [fact for question, probe in early for fact in asked(question, probe, run, self.journal)]
         self.early[name] = [replace(e, id=f"F{n + 1}") for n, e in enumerate(facts)]

@@ -124,6 +124,8 @@ class Converter:
 
     def _interpret(self, position: int, entry: Entry) -> None:
         args = [self._outside(a) for a in entry.args]
+        if args and all(a.number is not None for a in args):  # a formula of plain numbers, but the program's own
+            args = [Slot(a.array) for a in args]
         context = Context(
             entry.places, entry.library, "backward" if entry.backward else "forward", (), entry.step, position, entry.jaxpr is not None,
             scope=entry.scope, differentiated=entry.forward,

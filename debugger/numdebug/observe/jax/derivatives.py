@@ -36,8 +36,9 @@ class Use:
         self.function = function
         self.places = places
         leaves, self.tree = jax.tree_util.tree_flatten(tuple(args))
-        self.fixed = [_known(leaf) for leaf in leaves]
+        leaves = [np.asarray(float(leaf)) if isinstance(leaf, float) else leaf for leaf in leaves]
         self.shapes = [getattr(leaf, "shape", ()) for leaf in leaves]
+        self.fixed = [_known(leaf) for leaf in leaves]
         floats = [i for i, leaf in enumerate(leaves) if floating(getattr(leaf, "dtype", np.dtype(int)))]
         self.wanted = [i for i in floats if self._differentiable(i, args)]
 
@@ -68,7 +69,7 @@ class Use:
 
 
 def _known(leaf: Any) -> Any:
-    """Its value as float64, out of the tracers that stand for it; None where nothing but its shape is known."""
+    """Its value as float64 array, out of the tracers that stand for it; None where nothing but its shape is known."""
     while isinstance(leaf, jax.core.Tracer):
         inner = getattr(leaf, "primal", None)
         if inner is None and hasattr(leaf, "batch_dim"):
@@ -78,7 +79,8 @@ def _known(leaf: Any) -> Any:
         if inner is None:
             return None
         leaf = inner
-    array = np.asarray(leaf) if isinstance(leaf, jax.Array | np.ndarray) else leaf
+    plain = isinstance(leaf, float)  # JAX's own kind of float too
+    array = np.asarray(float(leaf)) if plain else np.asarray(leaf) if isinstance(leaf, jax.Array | np.ndarray | np.generic) else leaf
     if isinstance(array, np.ndarray) and floating(array.dtype):
         return array.astype(np.float64)
     return array

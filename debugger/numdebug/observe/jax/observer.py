@@ -285,7 +285,8 @@ class JaxObserver:
 
 def argument_names(entry: Entry) -> list[str]:
     """Of a jitted call: params['w'], x, ..."""
-    return [str(n) for n in entry.jaxpr.jaxpr.debug_info.arg_names]
+    names = entry.jaxpr.jaxpr.debug_info.arg_names  # None of what a derivative was made of
+    return [str(n) for n in names] if names is not None else [f"argument {i}" for i in range(len(entry.args))]
 
 
 def result_names(entry: Entry) -> list[str]:

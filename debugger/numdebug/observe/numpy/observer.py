@@ -120,8 +120,12 @@ def _runs(module: Any, called: bool) -> bool:
     roots = {alias.name.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     roots |= {(node.module or "").split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     own = {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
-    calls = [node.func for statement in tree.body for node in _parts(statement) if isinstance(node, ast.Call)]
+    parts = [node for statement in tree.body for node in _parts(statement)]
+    calls = [node.func for node in parts if isinstance(node, ast.Call)]
     itself = called or any(isinstance(call, ast.Name) and call.id in own | {"print"} for call in calls)
+    shown = any(isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) for node in tree.body)  # logging.info(...), plt.show()
+    computes = any(isinstance(node, ast.BinOp | ast.AugAssign) for node in parts) and not own
+    itself = itself or shown or computes
     return itself and bool(roots & _NUMPY) and not roots & _FRAMEWORKS
 
 
