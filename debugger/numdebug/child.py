@@ -14,7 +14,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -114,12 +114,25 @@ def observe(spec: Spec, journal: Journal) -> Deadline:
 
 @contextmanager
 def _silenced(on: bool) -> Iterator[None]:
-    """What the program prints was printed before."""
+    """What the program prints was printed before, also by what holds on to the streams (a logging handler, a child process)."""
     if not on:
         yield
         return
-    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
-        yield
+    streams = (sys.stdout, sys.stderr)
+    for stream in streams:
+        stream.flush()
+    kept = [os.dup(number) for number in (1, 2)]
+    with open(os.devnull, "w") as nowhere:
+        for number in (1, 2):
+            os.dup2(nowhere.fileno(), number)
+        try:
+            yield
+        finally:
+            for stream in streams:
+                stream.flush()
+            for number, before in zip((1, 2), kept, strict=True):
+                os.dup2(before, number)
+                os.close(before)
 
 
 def describe_environment(journal: Journal) -> None:

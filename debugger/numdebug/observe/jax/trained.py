@@ -65,7 +65,7 @@ class Trained:
                     continue
                 name = self.c.names.setdefault(id(before), tidy(suffix(path)) or "the argument")
                 self._weight_role(before, name)
-                new = self._updated(before, after)
+                new = self._updated(before, after, step)
                 value = self.c.value(new) if new is not None else None
                 found.append(Weight(step, name, self.c.value(before), value, self.c.value(after)))
         return found
@@ -77,13 +77,13 @@ class Trained:
         if name in self.origins:
             value.made_at, value.made_by = self.origins[name]
 
-    def _updated(self, before: Slot, gradient: Slot) -> Slot | None:
+    def _updated(self, before: Slot, gradient: Slot, step: int) -> Slot | None:
         """The array that took the parameter's place: computed from it and from its gradient, of the same shape; the last such."""
         touched = {id(gradient)}
         own = {id(before)}
         last: Slot | None = None
         for item in self.c.items:
-            if item.phase == "backward":
+            if item.phase != "optimizer" or item.step != step:
                 continue
             same = [s for s in item.operands if isinstance(s.array, np.ndarray) and s.array.shape == before.array.shape]
             from_gradient = any(id(s) in touched for s in same)
@@ -155,7 +155,7 @@ class Trained:
             label = entry.labels.get(suffix(known[0])) or tidy(suffix(known[0])) or known[0]
             before = known[1]
             if slot.item.phase == "backward":
-                gradient, after = slot, self._updated(before, slot)
+                gradient, after = slot, self._updated(before, slot, entry.step)
             else:
                 after = slot
                 gradient = _gradient_of(slot, before)
