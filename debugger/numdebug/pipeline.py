@@ -104,7 +104,7 @@ def _with_operations(watcher: Any, journal: Any, options: dict[str, Any]) -> Any
     for (file, line), text in [pair for o in watcher.observers.values() for pair in getattr(o, "events", {}).items()][:EVENTS]:
         journal.add("note", text=f"NumPy itself reported at {_name(file, watcher.folder)}:{line}: {text}")
     if again is None or options.get("no_rerun"):
-        journal.add("note", text="what NumPy computes is recorded in a second run, which --no-rerun forbids")
+        journal.add("unusable", text="what NumPy computes is recorded in a second run, which --no-rerun forbids")
         return watcher
     options["record"] = True
     second = again({})
@@ -113,7 +113,7 @@ def _with_operations(watcher: Any, journal: Any, options: dict[str, Any]) -> Any
             journal.add("note", text=f"recording it took too long: of what it computes the first {second.ops} operations were seen")
         return second
     options["record"] = False
-    journal.add("note", text=f"the program could not be recorded: run once more for that, it raised {second.failed}")
+    journal.add("unusable", text=f"it could not be recorded: run once more for that, it raised {second.failed}")
     return watcher
 
 
