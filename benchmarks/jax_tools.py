@@ -103,8 +103,57 @@ def ask(tool: str, text: str) -> tuple[int | None, bool, float]:
         return (named[-1] if named else None), True, time.monotonic() - begin
 
 
+STEP = """
+import sys, time
+from pathlib import Path
+import jax
+mode = sys.argv[1]
+if "nans" in mode:
+    jax.config.update("jax_debug_nans", True)
+if "infs" in mode:
+    jax.config.update("jax_debug_infs", True)
+if mode == "numdebug":
+    from numdebug.observe.jax.observer import JaxObserver
+    class Nothing:
+        def add(self, *a, **k): pass
+    observer = JaxObserver(Path.cwd(), Nothing(), {})
+exec(compile(open(sys.argv[2]).read(), sys.argv[2], "exec"), globals())
+call = step
+if mode == "checkify":
+    from jax.experimental import checkify
+    checked = jax.jit(checkify.checkify(step.__wrapped__, errors=checkify.float_checks))
+    def call(*args):
+        error, out = checked(*args)
+        error.throw()
+        return out
+begin = time.perf_counter()
+jax.block_until_ready(call(layers, x))
+first = time.perf_counter() - begin
+times = []
+for _ in range(12):
+    begin = time.perf_counter()
+    jax.block_until_ready(call(layers, x))
+    times.append(time.perf_counter() - begin)
+print(first, min(times))
+"""
+
+
+def cost() -> None:
+    """Of a training step of 2,768 equations: seconds to compile it (the first call), and to run it."""
+    from jax_cost import STEP as program
+
+    print("\n| | first call, s | a step, ms |\n|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "step.py"
+        file.write_text(program)
+        for mode in ("alone", *TOOLS):
+            done = subprocess.run([sys.executable, "-c", STEP, mode, str(file)], capture_output=True, text=True, check=True)
+            first, step = map(float, done.stdout.split())
+            print(f"| {mode} | {first:.2f} | {1000 * step:.1f} |", flush=True)
+
+
 def main() -> None:
-    """Print the table in Markdown."""
+    """Print the tables in Markdown."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -121,6 +170,7 @@ def main() -> None:
         seconds = sorted(a[2] for a in answers.values())[len(answers) // 2]
         rows[tool] = {n: a[0] for n, a in answers.items()}
         print(f"| {tool} | {right} | {len(buggy) - right - missed} | {missed} | {alarms} | {seconds:.1f} |", flush=True)
+    cost()
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))
 

@@ -225,7 +225,8 @@ def test_the_first_run_is_left_alone(tmp_path: Path, capfd: pytest.CaptureFixtur
     assert "{'divide': 'warn', 'over': 'warn', 'under': 'ignore', 'invalid': 'warn'}" in shown
     assert "model.py:4: RuntimeWarning: invalid value encountered in log" in shown
     assert report.program.observed.ops == 0
-    assert any("second run" in note for note in report.notes)
+    assert "second run" in report.verdict
+    assert any("model.py:4: invalid value encountered in log" in note for note in report.notes)
 
 
 # -- what is found, and what is not ------------------------------------------------------------------------------

@@ -106,6 +106,7 @@ class Again:
         self.frames = observer.frames
         self.hooks = observer.hooks
         self.constructions = observer.constructions
+        self.keras_steps = observer.keras_steps
         self.training = observer.training
         self.steps: list[Step] = []
         self.current = Step(observer.current.index)
