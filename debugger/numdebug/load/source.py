@@ -83,7 +83,8 @@ def _parse(given: str, text: str) -> None:
 def _check_name(given: str, text: str, name: str) -> None:
     """Complain about PATH:NAME where nothing in the file could ever bind NAME."""
     bound: dict[str, None] = {}
-    for node in ast.walk(ast.parse(text)):
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             bound[node.name] = None
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -93,7 +94,8 @@ def _check_name(given: str, text: str, name: str) -> None:
                 return
             bound[(node.asname or node.name).split(".")[0]] = None
     if name.split(".")[0] not in bound and "globals()" not in text:
-        raise UserError(f"{given} defines no {name}; it defines {', '.join(bound) or 'nothing'}.")
+        named = [n.name for n in tree.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)]
+        raise UserError(f"{given} defines no {name}; it defines {', '.join(named) or 'no function or class'}.")
 
 
 def _example(folder: Path) -> str:
