@@ -81,7 +81,6 @@ class Capture:
         self.uses: list[Use] = []  # of hand-written derivatives
         self.on = False
         self.quiet = 0
-        self.inner = 0  # calls of JAX's own that run inside another recorded one
         self.ending: Callable[[], BaseException] | None = None
 
     # -- hooks -----------------------------------------------------------------------------------------------------

@@ -28,14 +28,13 @@ FEW = 6_000  # equations of one such loop that are evaluated in all, as long as 
 class Slot:
     """One array at one moment. `array`: NumPy's, or a random key. `number`: it is this plain number of the program, however broadcast."""
 
-    __slots__ = ("array", "given", "item", "number", "source")
+    __slots__ = ("array", "item", "number", "source")
 
     def __init__(self, array: Any, item: Item | None = None, number: Any = None) -> None:
         self.array = array
         self.item = item
         self.number = number
         self.source: Any = None  # the program's own array object, of what came from outside
-        self.given = False
 
 
 @dataclass(eq=False)
