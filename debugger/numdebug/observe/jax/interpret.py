@@ -138,7 +138,8 @@ class Interpreter:
         written = slot.array
         why = explained(closed, [a.array for a in args], place, written)
         numbers = [v for v in getattr(why.equation, "invars", ()) if isinstance(v, Literal)] if why is not None else []
-        if why is None or numbers and why.equation.primitive.name in ("add", "sub"):  # an epsilon that it let vanish: that has a name
+        shown = why is not None and (why.equation is not None or why.without_simplifier)  # else it is rounding in another order
+        if why is None or not shown or numbers and why.equation.primitive.name in ("add", "sub"):  # an epsilon that vanished has a name
             slot.array = array
             return slot
         equation = why.equation
