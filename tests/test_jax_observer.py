@@ -110,6 +110,17 @@ def test_donated_arguments_and_functions_jitted_before(said) -> None:
     assert found[0] == ("log-of-zero", 7)
 
 
+def test_a_scope_of_the_programs_own_is_no_derivative(said) -> None:
+    d = _first(said("""
+        def loss_fn(w):
+            with jax.named_scope("transpose_head"):
+                return jnp.log(w - w).sum()
+        print(jax.jit(jax.value_and_grad(loss_fn))(jnp.ones(3)))
+    """))
+    assert d.site is not None
+    assert (d.bug, d.site.line, d.phase) == ("log-of-zero", 7, "forward")
+
+
 def test_callbacks_are_not_called_again(said, tmp_path: Path) -> None:
     log = tmp_path / "calls"
     outcome = said(f"""

@@ -19,7 +19,7 @@ from jax._src import api, array, core, custom_derivatives, pjit, source_info_uti
 
 from numdebug.observe.frames import Place
 from numdebug.observe.jax.derivatives import Use
-from numdebug.observe.jax.sites import Library, Sites
+from numdebug.observe.jax.sites import Library, Sites, scopes, transforms
 
 LARGE = 128 << 20  # bytes
 SEGMENT = 40_000  # calls without a step boundary before the window slides
@@ -183,7 +183,7 @@ class Capture:
 
     def _primitive(self, trace: Any, primitive: Any, args: list[Any], params: dict[str, Any]) -> Any:
         self._look_at_the_clock()
-        places, library = self.sites.here(sys._getframe(2), _scope())
+        places, library = self.sites.here(sys._getframe(2), scopes(source_info_util.current_name_stack()))
         entry = self._entry(primitive, params, args, places, library)
         self.quiet += 1
         try:
@@ -198,15 +198,15 @@ class Capture:
 
     def _entry(self, primitive: Any, params: dict[str, Any], args: list[Any], places: tuple[Place, ...], library: Library) -> Entry:
         context = source_info_util._source_info_context.context
+        scope, made_by = scopes(context.name_stack), transforms(context.name_stack)
         key = 0
         if context.traceback is not None:  # a derivative rule at work: the line is that of what it differentiates
-            inner, names = self.sites.of(context.traceback, _scope())
+            inner, names = self.sites.of(context.traceback, scope)
             if inner:
                 places, library = inner, names
             key = id(context.traceback)
-        stack = str(context.name_stack)
-        entry = Entry(primitive, params, args, places, library, "transpose" in stack, key, _scope())
-        entry.forward = "jvp" in stack
+        entry = Entry(primitive, params, args, places, library, "transpose" in made_by, key, scope)
+        entry.forward = "jvp" in made_by
         return entry
 
     def _add(self, entry: Entry) -> None:
@@ -250,12 +250,6 @@ class Capture:
             return gradients
 
         return (answer, pulled, *aux)
-
-
-def _scope() -> tuple[str, ...]:
-    """The name scopes that are open: layers of Flax and Keras."""
-    stack = source_info_util._source_info_context.context.name_stack.stack
-    return tuple(e.name for e in stack if type(e).__name__ == "Scope")
 
 
 def _bytes(entries: list[Entry]) -> int:

@@ -16,7 +16,7 @@ from numdebug.observe.jax.calls import CALLS
 from numdebug.observe.jax.compiled import differs, explained
 from numdebug.observe.jax.evaluate import compute
 from numdebug.observe.jax.loops import Loop, finite, has_transpose, size
-from numdebug.observe.jax.sites import Library, Sites, draws
+from numdebug.observe.jax.sites import Library, Sites, draws, scopes, transforms
 from numdebug.observe.jax.structural import floating
 
 MOST = 20_000  # equations evaluated for one window; of loops beyond it only some iterations are opened
@@ -191,11 +191,11 @@ class Interpreter:
 
     def _equation(self, eqn: Any, args: list[Slot], context: Context) -> list[Slot]:
         source = eqn.source_info
-        scope = (*context.scope, *(e.name for e in source.name_stack.stack if type(e).__name__ == "Scope"))
+        own, made_by = scopes(source.name_stack), transforms(source.name_stack)
+        scope = (*context.scope, *own)
         places, library = self.sites.of(source.traceback, scope)
-        stack = str(source.name_stack)
-        phase = "backward" if "transpose" in stack or "rematted_computation" in stack else context.phase
-        if "jvp" in stack and not context.differentiated:
+        phase = "backward" if "transpose" in made_by or "rematted_computation" in own else context.phase
+        if "jvp" in made_by and not context.differentiated:
             context = replace(context, differentiated=True)
         if places:
             here = replace(context, places=_joined(places, context.places), library=library, phase=phase)

@@ -12,6 +12,7 @@ from jax.extend.core import jaxpr_as_fun
 
 from numdebug.observe.jax.calls import CALLS
 from numdebug.observe.jax.evaluate import host
+from numdebug.observe.jax.sites import transforms
 
 
 @dataclass
@@ -62,7 +63,7 @@ def training_loop(jaxpr: Any) -> int | None:
 
 
 def _backward(eqn: Any) -> bool:
-    return any(getattr(e, "name", "") == "transpose" for e in eqn.source_info.name_stack.stack)
+    return "transpose" in transforms(eqn.source_info.name_stack)
 
 
 def has_transpose(jaxpr: Any) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import FrameType
 from typing import Any
 
+from jax._src.source_info_util import Scope, Transform
+
 from numdebug.observe.frames import Called, Frames, Place
 
 Library = tuple[tuple[str, str], ...]  # (function, file), outer to inner
@@ -15,6 +17,16 @@ _PLUMBING = (
 )  # fmt: skip
 
 _RANDOM = ("/jax/_src/random/", "/jax/_src/random.py", "/jax/_src/nn/initializers.py", "/flax/linen/initializers.py")
+
+
+def transforms(name_stack: Any) -> set[str]:
+    """What JAX made an equation by: jvp, transpose, vmap. A scope that the program names so is not among them."""
+    return {e.name for e in name_stack.stack if isinstance(e, Transform)}
+
+
+def scopes(name_stack: Any) -> tuple[str, ...]:
+    """Names that stand in the program or in a library: layers of Flax and Keras."""
+    return tuple(e.name for e in name_stack.stack if isinstance(e, Scope))
 
 
 def draws(file: str) -> bool:
