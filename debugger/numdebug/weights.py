@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from numdebug.recording import Site
 
@@ -25,6 +27,38 @@ class Update:
     lost_elsewhere: float | None
     taken: float
     repeats: bool  # the operation in its own format gives bit for bit what was recorded
+
+
+@dataclass(frozen=True)
+class Change:
+    """One exact update: `delta` in float64, where it left the weight as it was (`stuck`), and the gradients by step, in float64.
+
+    Arrays of any one framework; gradients of another shape are left out.
+    """
+
+    delta: Any
+    stuck: Any
+    gradients: dict[int, Any]
+
+
+def tallied(op: int, step: int, dtype: str, repeats: bool, changes: Iterable[Change], others: int) -> Update:
+    """What these changes come to; `others`: how many further steps have gradients."""
+    moving = absorbed = 0
+    lost = taken = 0.0
+    elsewhere: float | None = None
+    for change in changes:
+        moving += int((change.delta != 0).sum())
+        absorbed += int(change.stuck.sum())
+        for at, gradient in change.gradients.items():
+            down = -gradient * change.delta
+            if at == step:
+                lost += float(down[change.stuck].sum())
+                taken += float(down.sum())
+            else:
+                elsewhere = (elsewhere or 0.0) + float(down[change.stuck].sum())
+    if elsewhere is not None:
+        elsewhere /= others
+    return Update(op, step, dtype, moving, absorbed, lost, elsewhere, taken, repeats)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from numdebug.observe.arrays.evaluate import FAILS
 from numdebug.observe.arrays.graph import Graph, Weight
 from numdebug.observe.arrays.numbers import identical, is_float, widened
 from numdebug.recording import Op, Value
-from numdebug.weights import Clipping, Untrained, Update
+from numdebug.weights import Change, Clipping, Untrained, Update, tallied
 
 _ARITHMETIC = frozenset({"add", "sub", "rsub"})
 
@@ -92,31 +92,15 @@ def _gradients(graph: Graph) -> dict[int, dict[str, np.ndarray]]:
 
 
 def _one(step: int, dtype: str, parts: list[_Part], gradients: dict[int, dict[str, np.ndarray]]) -> Update:
-    moving = absorbed = 0
-    lost = taken = 0.0
-    elsewhere: float | None = None
-    for part in parts:
-        delta = part.exact - widened(part.old)
-        stuck = (delta != 0) & (part.new == part.old)
-        moving += int((delta != 0).sum())
-        absorbed += int(stuck.sum())
-        for other, known in gradients.items():
-            g = known.get(part.weight.name)
-            if g is None or g.shape != delta.shape:
-                continue
-            down = -g * delta
-            if other == step:
-                lost += float(down[stuck].sum())
-                taken += float(down.sum())
-            else:
-                elsewhere = (elsewhere or 0.0) + float(down[stuck].sum())
-    count = sum(1 for other in gradients if other != step)
-    if elsewhere is not None:
-        elsewhere /= count
-    return Update(
-        op=parts[0].op.index, step=step, dtype=dtype, moving=moving, absorbed=absorbed, lost=lost, lost_elsewhere=elsewhere,
-        taken=taken, repeats=all(part.same for part in parts),
-    )  # fmt: skip
+    others = sum(1 for other in gradients if other != step)
+    repeats = all(part.same for part in parts)
+    return tallied(parts[0].op.index, step, dtype, repeats, (_change(part, gradients) for part in parts), others)
+
+
+def _change(part: _Part, gradients: dict[int, dict[str, np.ndarray]]) -> Change:
+    delta = part.exact - widened(part.old)
+    known = {step: named[part.weight.name] for step, named in gradients.items() if part.weight.name in named}
+    return Change(delta, (delta != 0) & (part.new == part.old), {step: g for step, g in known.items() if g.shape == delta.shape})
 
 
 # -- clipping ----------------------------------------------------------------------------------------------------

@@ -36,8 +36,8 @@ def differs(written: Any, compiled: Any) -> bool:
 
 def explained(closed: Any, args: Sequence[Any], place: int, written: np.ndarray) -> Rewritten | None:
     """Why the compiled call gives something else at its output `place`. None where it does so by itself no longer."""
-    count = sum(1 for _ in _flat(closed.jaxpr))
-    if count > _BIG:
+    equations = list(_flat(closed.jaxpr))
+    if len(equations) > _BIG:
         return None
 
     def outcome(apart: int | None, switch: dict[str, str] | None = None) -> Any:
@@ -46,8 +46,7 @@ def explained(closed: Any, args: Sequence[Any], place: int, written: np.ndarray)
 
     if not differs(written, outcome(None)):
         return None
-    candidates = [n for n, eqn in enumerate(_flat(closed.jaxpr)) if eqn.primitive.name in _ARITHMETIC]
-    equations = list(_flat(closed.jaxpr))
+    candidates = [n for n, eqn in enumerate(equations) if eqn.primitive.name in _ARITHMETIC]
     found = next((n for n in reversed(candidates[-TRIED:]) if not differs(written, outcome(n))), None)
     return Rewritten(equations[found] if found is not None else None, not differs(written, outcome(None, SWITCH)))
 

@@ -23,7 +23,7 @@ from numdebug.observe.jax.names import described
 from numdebug.observe.jax.observer import JaxObserver, argument_names, tidy
 from numdebug.observe.jax.phases import alive, phases
 from numdebug.observe.jax.setup import CLIPS, bindings, made_in
-from numdebug.observe.jax.structural import floating, widest
+from numdebug.observe.jax.structural import floating
 from numdebug.observe.jax.trained import Trained
 from numdebug.observe.jax.triggers import Triggers
 from numdebug.recording import Frame, Op, Recording, Sink, Site, Value
@@ -138,7 +138,6 @@ class Converter:
         for held, slot in zip(entry.outs, outs, strict=True):
             if slot.number is not None:  # what the program gets to see is an array
                 slot = Slot(self._host(held))
-            slot.source = held
             self.slots[id(held)] = slot
 
     def _host(self, held: Any) -> Any:
@@ -151,16 +150,9 @@ class Converter:
             array = np.asarray(held)
             if array.ndim == 0 and array.dtype.kind in "fiub":
                 return Slot(array, number=array.item())
-            key = id(held)
-        else:
-            key = id(held)
-            if key in self.slots:
-                return self.slots[key]
-            array = self._host(held)
-        slot = self.slots.get(key) or Slot(array)
-        slot.source = held
-        self.slots[key] = slot
-        return slot
+        if id(held) not in self.slots:
+            self.slots[id(held)] = Slot(self._host(held))
+        return self.slots[id(held)]
 
     def _program_holds(self) -> Iterator[Any]:
         """Arrays that the program can see: losses, what it read, what it keeps under a name."""
@@ -197,7 +189,7 @@ class Converter:
 
         def compute(arrays: Sequence[np.ndarray], wide: bool) -> Sequence[np.ndarray]:
             known = dict(zip(order, arrays, strict=True))
-            full = [known[id(s)] if id(s) in known else _constant(s, wide) for s in item.operands]
+            full = [known[id(s)] if id(s) in known else s.constant(wide) for s in item.operands]
             return item.again(full, wide)
 
         return Node(op, compute, given)
@@ -322,11 +314,6 @@ def _clips(item: Item) -> bool:
     """Inside a transformation of optax that clips."""
     files = [file.replace("\\", "/") for _, file in item.library]
     return any("/optax/" in file and "clip" in file.rpartition("/")[2] for file in files)
-
-
-def _constant(slot: Slot, wide: bool) -> Any:
-    array = slot.array
-    return array.astype(widest(array.dtype)) if wide and isinstance(array, np.ndarray) else array
 
 
 def _native(item: Item) -> str:

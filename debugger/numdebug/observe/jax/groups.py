@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from numdebug.observe.jax.interpret import Item, Slot
+from numdebug.observe.jax.interpret import Item
 from numdebug.observe.jax.sites import draws
 
 _FILES = ("/jax/_src/", "/flax/", "/optax/", "/equinox/")
@@ -28,17 +28,10 @@ class Group(Item):
         """The parts one after the other."""
         env: dict[int, Any] = {id(s): a for s, a in zip(self.operands, arrays, strict=True)}
         for part in self.parts:
-            given = [env[id(s)] if id(s) in env else _held(s, wide) for s in part.operands]
+            given = [env[id(s)] if id(s) in env else s.constant(wide) for s in part.operands]
             results = [s.array for s in part.results] if part.given else part.again(given, wide)
             env.update((id(s), r) for s, r in zip(part.results, results, strict=True))
         return [env[id(s)] for s in self.results]
-
-
-def _held(slot: Slot, wide: bool) -> Any:
-    from numdebug.observe.jax.structural import widest
-
-    array = slot.array
-    return array.astype(widest(array.dtype)) if wide and hasattr(array, "astype") and hasattr(array, "flags") else array
 
 
 def composite(item: Item) -> tuple[str, int] | None:

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 from jax.extend.core import Literal
 
+from numdebug.observe.arrays.numbers import widened
 from numdebug.observe.frames import Place
 from numdebug.observe.jax.calls import CALLS
 from numdebug.observe.jax.compiled import differs, explained
@@ -28,13 +29,16 @@ FEW = 6_000  # equations of one such loop that are evaluated in all, as long as 
 class Slot:
     """One array at one moment. `array`: NumPy's, or a random key. `number`: it is this plain number of the program, however broadcast."""
 
-    __slots__ = ("array", "item", "number", "source")
+    __slots__ = ("array", "item", "number")
 
     def __init__(self, array: Any, item: Item | None = None, number: Any = None) -> None:
         self.array = array
         self.item = item
         self.number = number
-        self.source: Any = None  # the program's own array object, of what came from outside
+
+    def constant(self, wide: bool) -> Any:
+        """As an operand that nobody gives: in float64 if `wide`."""
+        return widened(self.array) if wide and isinstance(self.array, np.ndarray) else self.array
 
 
 @dataclass(eq=False)
@@ -81,6 +85,13 @@ class Context:
     scope: tuple[str, ...] = ()
     differentiated: bool = False
 
+    def place(self) -> dict[str, Any]:
+        """What every Item that stands here has in common."""
+        return {
+            "places": self.places, "library": self.library, "phase": self.phase, "loop": self.loop, "step": self.step,
+            "entry": self.entry, "jitted": self.jitted, "calls": self.calls, "scope": self.scope,
+        }  # fmt: skip
+
 
 class Interpreter:
     """`items` in order of execution."""
@@ -124,14 +135,13 @@ class Interpreter:
     def _closed(self, primitive: Any, args: list[Slot], outs: Sequence[Any], context: Context, key: int) -> list[Slot]:
         """A call as one operation, with the results that the program got."""
         results = [Slot(o) for o in outs]
-        item = Item(
-            primitive, "call", {}, args, results, context.places, context.library, context.phase, context.loop, context.step,
-            context.entry, key, context.jitted, True, context.calls, scope=context.scope,
-        )  # fmt: skip
-        for slot in results:
+        return self._add(Item(primitive, "call", {}, args, results, key=key, given=True, **context.place()))
+
+    def _add(self, item: Item) -> list[Slot]:
+        for slot in item.results:
             slot.item = item
         self.items.append(item)
-        return results
+        return item.results
 
     def _rewritten(self, closed: Any, args: list[Slot], place: int, slot: Slot, array: np.ndarray, context: Context) -> Slot:
         """The compiler made something else of an output: an operation of its own, at the equation that it rewrote."""
@@ -157,13 +167,12 @@ class Interpreter:
         made.item.params = {"equation": equation.primitive.name if equation is not None else "", "simplifier": why.without_simplifier}
         return made
 
-    def _inside(self, context: Context, name: str, closed: Any, places: tuple[Place, ...] | None = None, library: Library = ()) -> Context:
+    def _inside(self, context: Context, name: str, closed: Any) -> Context:
         info = getattr(getattr(closed, "jaxpr", closed), "debug_info", None)
         file = str(getattr(info, "func_filename", "") or "")
         return replace(
             context,
-            places=context.places if places is None else places,
-            library=(*context.library, *library, (name, file)),
+            library=(*context.library, (name, file)),
             calls=(*context.calls, next(self._calls)),
         )
 
@@ -225,25 +234,17 @@ class Interpreter:
         self, primitive: Any, params: dict[str, Any], args: list[Slot], context: Context, key: int, outs: Sequence[Any] | None,
         avals: Sequence[Any] = (),
     ) -> list[Slot]:  # fmt: skip
-        given = False
         if outs is None:
             arrays = compute(primitive, params, [a.dtype for a in avals], [a.array for a in args], False)
         else:
             arrays = list(outs)
         if args and all(a.number is not None for a in args) and all(_uniform(a) for a in arrays):
             return [Slot(a, number=a.flat[0].item()) for a in arrays]
-        if any(not isinstance(a, np.ndarray) for a in (*arrays, *(s.array for s in args))):
-            given = True  # random keys
+        keys = any(not isinstance(a, np.ndarray) for a in (*arrays, *(s.array for s in args)))  # random keys
         results = [Slot(a) for a in arrays]
-        item = Item(
-            primitive, primitive.name, params, args, results, context.places, context.library, context.phase, context.loop, context.step,
-            context.entry, key, context.jitted, given, context.calls, scope=context.scope,
-            differentiated=context.differentiated,
-        )  # fmt: skip
-        for slot in results:
-            slot.item = item
-        self.items.append(item)
-        return results
+        differentiated = context.differentiated
+        item = Item(primitive, primitive.name, params, args, results, key=key, given=keys, differentiated=differentiated, **context.place())
+        return self._add(item)
 
     # -- control flow ----------------------------------------------------------------------------------------------
 
@@ -304,14 +305,7 @@ class Interpreter:
     def _opaque(self, loop: Loop, arrays: list[Any], context: Context) -> list[Slot]:
         """Iterations that were not opened: data, as far as the questions go."""
         results = [Slot(np.asarray(a)) for a in arrays]
-        item = Item(
-            None, "scan", {}, [*loop.consts, *loop.carry, *loop.xs], results, context.places, context.library, context.phase, context.loop,
-            context.step, context.entry, 0, context.jitted, True, context.calls, scope=context.scope,
-        )  # fmt: skip
-        for slot in results:
-            slot.item = item
-        self.items.append(item)
-        return results
+        return self._add(Item(None, "scan", {}, [*loop.consts, *loop.carry, *loop.xs], results, key=0, given=True, **context.place()))
 
     def _while(self, eqn: Any, args: list[Slot], context: Context) -> list[Slot]:
         p = eqn.params
@@ -391,15 +385,9 @@ class Interpreter:
         return self._made("where", [go, after, before], choose([go.array, after.array, before.array], False, np)[0], choose, context)
 
     def _made(self, name: str, operands: list[Slot], array: np.ndarray, again: Any, context: Context) -> Slot:
-        result = Slot(array)
-        item = Own(
-            None, name, {}, operands, [result], context.places, context.library, context.phase, context.loop, context.step, context.entry,
-            0, context.jitted, False, context.calls, scope=context.scope, differentiated=context.differentiated,
-        )  # fmt: skip
+        item = Own(None, name, {}, operands, [Slot(array)], key=0, differentiated=context.differentiated, **context.place())
         item.function = again
-        result.item = item
-        self.items.append(item)
-        return result
+        return self._add(item)[0]
 
 
 class Own(Item):

@@ -12,7 +12,7 @@ from numdebug.observe.torch.convert import Converter
 from numdebug.observe.torch.names import canonical
 from numdebug.observe.torch.records import Cell, Raw
 from numdebug.observe.torch.training import Training
-from numdebug.weights import Update
+from numdebug.weights import Change, Update, tallied
 
 _ARITHMETIC = frozenset({"add", "sub", "addcdiv", "addcmul", "lerp"})
 _FUSED = ("_fused_sgd_", "_fused_adam_", "_fused_adamw_", "_fused_adagrad_")
@@ -135,32 +135,21 @@ def _compensated(converter: Converter, position: int, cell: Cell) -> bool:
 
 
 def _one(step: int, dtype: str, parts: list[_Part], gradients: dict[int, dict[int, torch.Tensor]]) -> Update:
-    moving = absorbed = 0
-    lost = taken = 0.0
-    elsewhere: float | None = None
-    for part in parts:
-        old, new = part.old.tensor, part.new.tensor
-        if old is None or new is None or old.shape != part.exact.shape:
-            continue
-        delta = part.exact.double() - old.double()
-        stuck = (delta != 0) & (new == old)
-        moving += int((delta != 0).sum())
-        absorbed += int(stuck.sum())
-        for other, grads in gradients.items():
-            g = grads.get(part.old.storage)
-            g = grads.get(part.new.storage) if g is None else g
-            if g is None or g.shape != delta.shape:
-                continue
-            down = -g.double() * delta
-            if other == step:
-                lost += float(down[stuck].sum())
-                taken += float(down.sum())
-            else:
-                elsewhere = (elsewhere or 0.0) + float(down[stuck].sum())
-    count = sum(1 for other in gradients if other != step)
-    if elsewhere is not None:
-        elsewhere /= count
-    return Update(
-        op=parts[0].position, step=step, dtype=dtype.removeprefix("torch."), moving=moving, absorbed=absorbed, lost=lost,
-        lost_elsewhere=elsewhere, taken=taken, repeats=all(part.same for part in parts),
-    )  # fmt: skip
+    others = sum(1 for other in gradients if other != step)
+    repeats = all(part.same for part in parts)
+    changes = [c for part in parts if (c := _change(part, gradients)) is not None]
+    return tallied(parts[0].position, step, dtype.removeprefix("torch."), repeats, changes, others)
+
+
+def _change(part: _Part, gradients: dict[int, dict[int, torch.Tensor]]) -> Change | None:
+    old, new = part.old.tensor, part.new.tensor
+    if old is None or new is None or old.shape != part.exact.shape:
+        return None
+    delta = part.exact.double() - old.double()
+    known: dict[int, torch.Tensor] = {}
+    for step, grads in gradients.items():
+        g = grads.get(part.old.storage)
+        g = grads.get(part.new.storage) if g is None else g
+        if g is not None and g.shape == delta.shape:
+            known[step] = g.double()
+    return Change(delta, (delta != 0) & (new == old), known)
