@@ -10,14 +10,11 @@ from numdebug.fixes.job import Job, form
 from numdebug.fixes.operations import constant, default_of, is_number, literal_of, operation
 from numdebug.fixes.source import Refused, Source
 from numdebug.fixes.wording import number
+from numdebug.optimizers import OPTAX
 
 _OPTIMIZERS = frozenset(
     """SGD Adam AdamW RMSprop Adagrad Adadelta Adamax NAdam RAdam ASGD LBFGS Rprop SparseAdam Adafactor Muon Lion LAMB
     FusedAdam Adam8bit AdamW8bit""".split()
-)
-_OPTAX = frozenset(
-    """adabelief adadelta adafactor adagrad adam adamax adamaxw adamw adan amsgrad fromage lamb lars lion nadam nadamw noisy_sgd novograd
-    optimistic_gradient_descent radam rmsprop rprop sgd sign_sgd sm3 yogi""".split()
 )
 _SCHEDULES = frozenset("exponential_decay cosine_decay_schedule constant_schedule linear_schedule polynomial_schedule".split())
 _SCHEDULES |= frozenset("ExponentialDecay CosineDecay PolynomialDecay InverseTimeDecay piecewise_constant_schedule".split())
@@ -71,7 +68,7 @@ def _constructor(source: Source, node: ast.AST, names: frozenset[str] | set[str]
     if not isinstance(node, ast.Call):
         return False
     home, _, last = (spelling.means(source, node.func) or "").rpartition(".")
-    return last in names or names is _OPTIMIZERS and home.split(".")[0] == "optax" and last in _OPTAX
+    return last in names or names is _OPTIMIZERS and home.split(".")[0] == "optax" and last in OPTAX
 
 
 def is_optimizer(source: Source, node: ast.AST) -> bool:

@@ -5,13 +5,10 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+from numdebug.optimizers import OPTAX
 from numdebug.recording import Site
 
-_MADE = frozenset({
-    "sgd", "adam", "adamw", "adamax", "adamaxw", "amsgrad", "adabelief", "adadelta", "adafactor", "adagrad", "adan", "fromage", "lamb",
-    "lars", "lion", "nadam", "nadamw", "noisy_sgd", "novograd", "optimistic_gradient_descent", "radam", "rmsprop", "rprop", "sign_sgd",
-    "sm3", "yogi", "ftrl", "muon",
-})  # fmt: skip
+_MADE = OPTAX | {"ftrl", "muon"}  # and, in capitals, those of Keras
 CLIPS = frozenset({"clip"})  # by value, of optax
 _HOMES = ("optax", "keras")
 
