@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from numdebug.arithmetic import Arithmetic
 from numdebug.emulation import Emulation
 from numdebug.recording import Frame, Op, Recording, Sink, Site, Stats, Value
 from numdebug.report.model import Repair
@@ -201,6 +202,14 @@ class Run(Protocol):
 
     def exact(self, values: Sequence[Value]) -> dict[int, np.ndarray]:
         """By id: the same operations in float64, from data and parameters up to each value; decisions stay as the program took them."""
+        ...
+
+    def recompute(self, values: Sequence[Value], how: Arithmetic, given: Mapping[int, np.ndarray] | None = None) -> dict[int, np.ndarray]:
+        """By id: these values computed once more in another arithmetic, from data and parameters on; `given` (by id) replaces values.
+
+        Nothing above a given value is computed, so that an operation whose operands are all given is evaluated by itself. Low-precision
+        results come as float32 (exact). A value that cannot be computed again is left out.
+        """
         ...
 
     def check_gradients(self) -> list[CheckedGradient]:
