@@ -28,6 +28,10 @@ FREE = STRUCTURAL | {
     "empty", "uniform", "normal", "randn", "rand", "eye", "one_hot", "relu6", "squeeze", "rev", "pad", "broadcast", "copysign",
 }  # fmt: skip
 """Operations whose results are operands, moved, chosen or negated: they round nothing."""
+FUSED = frozenset({
+    "_transformer_encoder_layer_fwd", "_native_multi_head_attention", "mkldnn_rnn_layer", "lstm", "gru", "rnn_tanh", "rnn_relu", "function",
+})  # fmt: skip
+"""Whole layers in one operation: products with what comes before and after them."""
 SHIFTED = frozenset({"softmax", "log_softmax", "logsumexp"})
 """They compute x - max(x) first: that rounds relative to the distance, not to x."""
 ULPS = {"exp": 2.0, "tanh": 3.0, "sigmoid": 3.0, "gelu": 4.0, "silu": 3.0, "softplus": 3.0, "erf": 3.0, "pow": 3.0, "softmax": 4.0,

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from numdebug.arithmetic import FREE, PRODUCTS, SHIFTED, SUMS, ULPS, Arithmetic, growth, terms
+from numdebug.arithmetic import FREE, FUSED, PRODUCTS, SHIFTED, SUMS, ULPS, Arithmetic, growth, terms
 from numdebug.formats import FORMATS, TF32
 from numdebug.observe.torch.convert import Converter
 from numdebug.observe.torch.names import canonical
@@ -88,7 +88,7 @@ class Recomputed(Replay):
         if raw.rng is not None and raw.region is None and not raw.written:
             return [c.tensor.clone() if c is not None and c.tensor is not None else None for c in raw.outs]
         how = self.how
-        if how.products is not None and how.noise is None and name in PRODUCTS:
+        if how.products is not None and how.noise is None and name in PRODUCTS | FUSED:
             swap = {**(swap or {}), **self._narrowed(raw, how.products)}
         if how.order is not None and name in PRODUCTS:
             reordered = self._reordered(raw)
@@ -98,7 +98,7 @@ class Recomputed(Replay):
             return super().call(raw, swap)
         with torch.no_grad():
             narrow = any(_narrow(c) for c in raw.results())  # summed up in float32
-            if (name in PRODUCTS or name in SUMS or name in SHIFTED) and not narrow:
+            if (name in PRODUCTS | SUMS | SHIFTED | FUSED) and not narrow:
                 swap = {**(swap or {}), **self._moved_operands(raw, name)}
             result = super().call(raw, swap)
             for cell, tensor in zip(raw.outs, result if isinstance(result, (tuple, list)) else [result], strict=False):
@@ -136,7 +136,7 @@ class Recomputed(Replay):
         cells = [c for c in raw.cells() if _floats(c)]
         out = next(c for c in raw.results() if _floats(c))
         assert out.tensor is not None
-        product = name in PRODUCTS
+        product = name in PRODUCTS | FUSED
         grown = growth(terms([c.tensor.shape for c in cells if c.tensor is not None], out.tensor.shape, product), product)
         moved = {}
         narrow = self.how.products if product else None
@@ -167,9 +167,11 @@ class Recomputed(Replay):
     def _factors(self, raw: Raw) -> list[Cell]:
         """The operands that are multiplied; a bias is not."""
         cells = [c for c in raw.cells() if _floats(c)]
-        name = raw.func._schema.name.rpartition("::")[2]
+        name = canonical(raw.func) if not hasattr(raw.func, "_schema") else raw.func._schema.name.rpartition("::")[2]
         if name in ("addmm", "baddbmm", "addbmm", "addmv", "addr", "_addmm_activation"):
             return cells[1:3]
+        if canonical(raw.func) in FUSED:
+            return cells
         return cells[:3] if canonical(raw.func) == "attention" else cells[:2]
 
     def _narrowed(self, raw: Raw, form: str) -> dict[int, torch.Tensor]:
@@ -177,7 +179,7 @@ class Recomputed(Replay):
 
     def _reordered(self, raw: Raw) -> torch.Tensor | None:
         """The same product with its terms permuted, and summed in two parts."""
-        name = raw.func._schema.name.rpartition("::")[2]
+        name = raw.func._schema.name.rpartition("::")[2] if hasattr(raw.func, "_schema") else ""
         if name not in ("mm", "bmm", "addmm", "baddbmm") or raw.kwargs:
             return None
         a, b = (self.get(c) for c in self._factors(raw))
