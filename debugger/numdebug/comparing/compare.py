@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from numdebug.comparing.align import Alignment
 from numdebug.comparing.divergence import Parting, part
 from numdebug.comparing.envelope import Envelope, Measured, coarser, measure
 from numdebug.comparing.judge import Facts, Judgement, judge
-from numdebug.comparing.sides import Output, Side, paired
+from numdebug.comparing.sides import FLOATS, Output, Side, paired
 from numdebug.formats import FORMATS
 from numdebug.recording import Value
 
@@ -35,8 +35,8 @@ class Compared:
     missing: list[str] = field(default_factory=list)
     form: str = "float64"
     narrow: tuple[tuple[str, Measured], ...] = ()
-    predicted: bool = False
-    removed_by: list[str] = field(default_factory=list)
+    allowed: np.ndarray | None = None  # one standard deviation of rounding, of the output named, element by element
+    samples: int = 1
 
 
 class CannotCompare(Exception):
@@ -68,6 +68,7 @@ class _Comparison:
         self.reference = b if self.swapped else a
         self.form = coarser(self.forms)
         self.envelope: Envelope | None = None
+        self.wider: Envelope | None = None  # of the narrower products that were tried last
 
     def result(self) -> Compared:
         worst, measured = self._worst(plain=True)
@@ -83,6 +84,7 @@ class _Comparison:
             first = self._first(alignment)
             if not measured.within:
                 parting = part(alignment, worst[0].value, worst[1].value, lambda value, array: self._measured(value, array, worst[1].value))
+                parting = self._sized(parting, alignment) if parting is not None else None
         return self._told(worst, measured, parting, first, self._narrow(worst, measured, parting))
 
     def _told(
@@ -91,7 +93,15 @@ class _Comparison:
     ) -> Compared:  # fmt: skip
         opaque = self.a.run is None or self.b.run is None or worst[0].value is None or worst[1].value is None
         facts = Facts(self.axis, measured, self._formats(self.a, worst[0]), self._formats(self.b, worst[1]), parting, narrow, opaque)
-        return Compared(self.axis, self.a, self.b, worst[0].name, measured, judge(facts), parting, first, self._missing(), self.form, narrow)
+        judgement = judge(facts)
+        value = worst[1].value if self.swapped else worst[0].value
+        allowed = self.envelope.of(value) if self.envelope is not None and value is not None else None
+        if judgement.explanation == "reduced-precision-matmul" and self.wider is not None and value is not None:
+            allowed = self.wider.of(value)
+        return Compared(
+            self.axis, self.a, self.b, worst[0].name, measured, judgement, parting, first, self._missing(), self.form, narrow, allowed,
+            self._samples(),
+        )  # fmt: skip
 
     def _formats(self, side: Side, output: Output) -> frozenset[str]:
         return side.formats if side.values else frozenset({output.dtype})
@@ -122,6 +132,26 @@ class _Comparison:
         assert held is not None
         return measure(held, array, self._spread(a, b), self._samples(), self.form)
 
+    def _sized(self, parting: Parting, alignment: Alignment) -> Parting:
+        """How far the operands and the result of that operation are apart."""
+        before = 0.0
+        for value in parting.b.operands if parting.b is not None else ():
+            twin = alignment.partner.get(value.id)
+            held = self.b.array(value)
+            if twin is not None and held is not None and value.dtype.startswith(FLOATS) and (x := self.a.array(twin)) is not None:
+                spread = self._spread(twin, value)
+                if x.size == held.size and spread is not None and spread.size == x.size:
+                    before = max(before, self._of(x, held.reshape(x.shape), spread.reshape(x.shape)).ratio)
+        after = None
+        if parting.a is not None and parting.b is not None and parting.a.outputs and parting.b.outputs:
+            x, y = self.a.array(parting.a.outputs[0]), self.b.array(parting.b.outputs[0])
+            if x is not None and y is not None and x.shape == y.shape and x.dtype.kind == "f":
+                after = self._of(x, y, self._spread(parting.a.outputs[0], parting.b.outputs[0]))
+        return replace(parting, before=before, after=after)
+
+    def _of(self, x: np.ndarray, y: np.ndarray, spread: np.ndarray | None) -> Measured:
+        return measure(x, y, spread if spread is not None and spread.shape == x.shape else None, self._samples(), self.form)
+
     def _agree(self, a: Value, b: Value) -> bool:
         x, y = self.a.array(a), self.b.array(b)
         if x is None or y is None or x.size != y.size:
@@ -146,7 +176,7 @@ class _Comparison:
         for op in self.b.ops:
             for value in op.outputs:
                 twin = alignment.partner.get(value.id)
-                if twin is None or not value.dtype.startswith(("float", "bfloat")):
+                if twin is None or not value.dtype.startswith(FLOATS):
                     continue
                 x, y = self.a.array(twin), self.b.array(value)
                 if x is not None and y is not None and x.size == y.size and not np.array_equal(x.ravel(), y.ravel(), equal_nan=True):
@@ -163,8 +193,9 @@ class _Comparison:
             return ()
         found = []
         for form in NARROWER:
-            wider = Envelope(self.reference.run, [value], form, FEW)  # type: ignore[arg-type]
-            found.append((form, measure(one.array, _rows(self.b, two.array), wider.of(value), FEW, self.form)))
+            assert self.reference.run is not None
+            self.wider = Envelope(self.reference.run, [value], form, FEW)
+            found.append((form, measure(one.array, _rows(self.b, two.array), self.wider.of(value), FEW, self.form)))
             if found[-1][1].within:
                 break
         return tuple(found)
