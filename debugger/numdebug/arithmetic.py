@@ -13,8 +13,8 @@ Products = Literal["tf32", "tf32-truncated", "bfloat16", "float16"]
 class Arithmetic:
     """In the program's own formats, but for what is said here. Decisions (comparisons, argmax, random numbers) are computed or drawn as usual.
 
-    `noise`: a seed. Every operation's result is moved at random by what its own rounding may amount to in its format: by up to half an ulp,
-    times `ulps`; that of a sum or product by `growth`. Such a pass is computed and handed out in float64.
+    `noise`: a seed. Every operation's result is moved at random by what its own rounding may amount to in its format: by half an ulp at most,
+    times `ulps`; a sum or product by `growth`. Such a pass is computed and handed out in float64.
     `products`: the operands of matrix products and convolutions are rounded to this format first (truncated: towards zero, as some tensor
     cores do), sums stay in the program's format. With `noise`, operands of products move by half an ulp of that format at random instead.
     `order`: a seed. Terms of matrix products are summed in another order, in parts.
@@ -31,7 +31,7 @@ class Arithmetic:
 EXACT = frozenset({
     "relu", "relu6", "neg", "abs", "maximum", "minimum", "clamp", "where", "masked_fill", "sign", "sgn", "floor", "ceil", "round", "trunc",
     "hardtanh", "threshold", "nan_to_num", "zeros", "ones", "full", "empty", "fill", "arange", "eye", "argmax", "argmin", "one_hot",
-    "real", "imag", "conj", "max_pool", "cummax", "cummin", "dropout", "heaviside", "masked_scatter", "fmod", "remainder", "repeat_interleave",
+    "real", "imag", "conj", "max_pool", "cummax", "cummin", "dropout", "heaviside", "masked_scatter", "fmod", "remainder",
 })  # fmt: skip
 # Correctly rounded by every back end: exact where the result is a number of the format.
 CORRECT = frozenset({"add", "sub", "rsub", "mul", "div", "reciprocal", "square", "sqrt", "cast"})
@@ -47,7 +47,7 @@ ULPS = {
     "cosh": 4.0, "asinh": 4.0, "acosh": 4.0, "atanh": 4.0, "lgamma": 8.0, "digamma": 8.0, "cbrt": 2.0, "hypot": 2.0,
 }  # fmt: skip
 
-SEQUENTIAL = 4096  # terms that somebody may add one after another: what BLAS, Eigen and cuBLAS do with a matrix product, NumPy with a column
+SEQUENTIAL = 4096  # terms added one after another: by BLAS, Eigen and cuBLAS in a matrix product, by NumPy in a column
 LANES = 16  # and in sums by halves, with vectors of that many lanes
 
 
