@@ -13,11 +13,11 @@ Products = Literal["tf32", "tf32-truncated", "bfloat16", "float16"]
 class Arithmetic:
     """In the program's own formats, but for what is said here. Decisions (comparisons, argmax, random numbers) are computed or drawn as usual.
 
-    `noise`: a seed. Every operation's result is moved at random by what its own rounding may amount to in its format: by half an ulp at most,
-    times `ulps`; a sum or product by `growth`. Such a pass is computed and handed out in float64.
+    `noise`: a seed. Every operation's result is moved at random by what its own rounding may amount to in its format: by half an ulp at
+    most, times `ulps`; a sum or product by `growth`. Such a pass is computed and handed out in float64.
     `products`: the operands of matrix products and convolutions are rounded to this format first (truncated: towards zero, as some tensor
     cores do), sums stay in the program's format. With `noise`, operands of products move by half an ulp of that format at random instead.
-    `order`: a seed. Terms of matrix products are summed in another order, in parts.
+    `order`: a seed. Terms of matrix products and sums are added in another order, in parts.
     `wide`: all of it in float64.
     """
 
