@@ -11,7 +11,7 @@ Products = Literal["tf32", "tf32-truncated", "bfloat16", "float16"]
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """In the program's own formats, but for what is said here. Decisions (comparisons, argmax) are computed in this pass, draws are as recorded.
+    """In the program's own formats, but for what follows. Comparisons and argmax are decided anew, random numbers are as recorded.
 
     `noise`: a seed. Every operation's result is moved at random by what its own rounding may amount to in its format: by half an ulp at
     most, times `ulps`; a sum or product by `growth`. Such a pass is computed and handed out in float64.
