@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from numdebug.arithmetic import Arithmetic
 from numdebug.emulation import Emulation
-from numdebug.observe.arrays import emulated, numbers, updates, whole
+from numdebug.observe.arrays import emulated, numbers, recomputed, updates, whole
 from numdebug.observe.arrays.graph import Graph
 from numdebug.observe.arrays.numbers import FLOATS, widened
 from numdebug.observe.arrays.precision import Precision
@@ -119,6 +120,10 @@ class ArrayRun:
     def gradient_error(self) -> tuple[float, float]:
         """See Run."""
         return self._precision.gradient_error()
+
+    def recompute(self, values: Sequence[Value], how: Arithmetic, given: Mapping[int, np.ndarray] | None = None) -> dict[int, np.ndarray]:
+        """See Run."""
+        return recomputed.recompute(self.graph, values, how, given)
 
     def check_gradients(self) -> list[CheckedGradient]:
         """See Run."""
