@@ -135,7 +135,8 @@ def test_given_values_cut_the_evaluation() -> None:
 def test_wide_is_exact_where_no_decision_differs() -> None:
     w, v = network()
     run = w.run()
-    assert np.allclose(run.recompute([v["hidden"]], Arithmetic(wide=True))[v["hidden"].id], run.exact([v["hidden"]])[v["hidden"].id], rtol=1e-15)
+    wide, exact = run.recompute([v["hidden"]], Arithmetic(wide=True)), run.exact([v["hidden"]])
+    assert np.allclose(wide[v["hidden"].id], exact[v["hidden"].id], rtol=1e-15)
 
 
 def test_decisions_are_those_of_the_pass() -> None:
@@ -207,7 +208,8 @@ def test_an_operation_moves_by_half_an_ulp_of_its_format(dtype: str, name: str, 
     run = w.run()
     relative = spread(run, value) / np.abs(run.recompute([value], Arithmetic(wide=True))[value.id])
     assert 0.3 * half_ulps * eps / 2 < np.median(relative) < 1.5 * half_ulps * eps / 2
-    assert (off(run, value, run.array(value)) <= 1.0001 * eps / 2 * np.abs(run.array(value)).astype(np.float64) * half_ulps).all()
+    bound = 1.0001 * eps / 2 * np.abs(run.array(value)).astype(np.float64) * half_ulps
+    assert (off(run, value, run.array(value)) <= bound).all()
 
 
 def test_counts_masks_and_exact_results_have_no_rounding() -> None:
