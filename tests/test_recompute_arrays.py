@@ -199,7 +199,9 @@ def test_what_moves_selects_or_decides_has_no_rounding(name: str, how: Callable[
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
-@pytest.mark.parametrize(("name", "how", "half_ulps"), [("mul", np.multiply, 1), ("div", np.divide, 1), ("exp", lambda a, b: np.exp(a), ulps("exp"))])
+@pytest.mark.parametrize(
+    ("name", "how", "half_ulps"), [("mul", np.multiply, 1), ("div", np.divide, 1), ("exp", lambda a, b: np.exp(a), ulps("exp"))]
+)
 def test_an_operation_moves_by_half_an_ulp_of_its_format(
     dtype: str, name: str, how: Callable[..., np.ndarray], half_ulps: float
 ) -> None:
