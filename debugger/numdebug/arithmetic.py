@@ -3,51 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from numdebug.graph import STRUCTURAL
-
 Products = Literal["tf32", "tf32-truncated", "bfloat16", "float16"]
-SAMPLES = 8
-"""Seeds of noise for one envelope. The standard deviation of a single element is then known to about 25 %."""
-
-BLOCK = 512
-"""Terms that a matrix product adds up one after the other, at most (MKL, oneDNN and Eigen split longer ones)."""
-PRODUCTS = frozenset({"matmul", "conv", "attention"})
-"""What tensor cores compute, with operands in a narrower format."""
-SUMS = frozenset({
-    "sum", "mean", "cumsum", "var", "std", "norm", "layer_norm", "batch_norm", "group_norm", "rms_norm", "avg_pool2d", "avg_pool1d",
-    "_adaptive_avg_pool2d", "cdist", "prod", "nansum", "addcmul", "index_add", "scatter_add", "lerp", "group_sum", "reduce_window", "trace",
-})  # fmt: skip
-FREE = STRUCTURAL | {
-    "relu", "abs", "neg", "maximum", "minimum", "clamp", "where", "masked_fill", "sign", "sgn", "floor", "ceil", "round", "trunc", "fill",
-    "zeros", "ones", "full", "full_like", "zeros_like", "ones_like", "arange", "threshold", "hardtanh", "zero", "real", "imag", "conj",
-    "dropout", "bernoulli", "isnan", "stop_gradient", "max_pool2d_with_indices", "leaky_relu_sign", "native_dropout", "random", "iota",
-    "empty", "uniform", "normal", "randn", "rand", "eye", "one_hot", "relu6", "squeeze", "rev", "pad", "broadcast", "copysign",
-}  # fmt: skip
-"""Operations whose results are operands, moved, chosen or negated: they round nothing."""
-FUSED = frozenset({
-    "_transformer_encoder_layer_fwd", "_native_multi_head_attention", "mkldnn_rnn_layer", "lstm", "gru", "rnn_tanh", "rnn_relu", "function",
-})  # fmt: skip
-"""Whole layers in one operation: products with what comes before and after them."""
-SHIFTED = frozenset({"softmax", "log_softmax", "logsumexp"})
-"""They compute x - max(x) first: that rounds relative to the distance, not to x."""
-ULPS = {"exp": 2.0, "tanh": 3.0, "sigmoid": 3.0, "gelu": 4.0, "silu": 3.0, "softplus": 3.0, "erf": 3.0, "pow": 3.0, "softmax": 4.0,
-        "log_softmax": 4.0, "sin": 2.0, "cos": 2.0, "log": 2.0, "rsqrt": 2.0, "mish": 4.0, "elu": 3.0, "log_sigmoid": 3.0}  # fmt: skip
-"""Half-ulps by which results of elementwise functions are off; 1 (rounded correctly) for what is not named."""
+SAMPLES = 8  # seeds of noise for one envelope: a single element's standard deviation is then known to about 25 %
 
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """In the program's own formats, but for what is said here. Decisions (comparisons, argmax) are taken again; random numbers are as drawn.
+    """In the program's own formats, but for what follows. Comparisons and argmax are decided anew, random numbers are as recorded.
 
-    `noise`: a seed. Every operation's result is moved at random by what its own rounding may amount to: elementwise results by up to `ULPS`
-    half-ulps of their format; the operands of a sum or product by up to half an ulp first, times the growth of rounding with its length.
+    `noise`: a seed. Every operation's result is moved at random by what its own rounding may amount to in its format: by half an ulp at
+    most, times `ulps`; a sum or product by `growth`. Run.deviations hands out by how much.
     `products`: the operands of matrix products and convolutions are rounded to this format first (truncated: towards zero, as some tensor
-    cores do); sums stay in the program's format. With `noise`, operands of products move at random by that format's half-ulps instead.
-    `order`: a seed. Terms of matrix products are summed in another order, in parts.
+    cores do), sums stay in the program's format. With `noise`, operands of products move by half an ulp of that format at random instead.
+    `order`: a seed. Terms of matrix products and sums are added in another order, in parts.
     `wide`: all of it in float64.
     """
 
@@ -57,23 +28,47 @@ class Arithmetic:
     wide: bool = False
 
 
-def growth(terms: float, product: bool) -> float:
-    """By how much the rounding of a sum grows with its length, in half-ulps of its terms.
+# Operations that hand elements on, pick some or decide: what they give is exact. Beside graph.STRUCTURAL.
+EXACT = frozenset({
+    "relu", "relu6", "neg", "abs", "maximum", "minimum", "clamp", "where", "masked_fill", "sign", "sgn", "floor", "ceil", "round", "trunc",
+    "hardtanh", "threshold", "nan_to_num", "zeros", "ones", "full", "empty", "fill", "arange", "eye", "argmax", "argmin", "one_hot",
+    "real", "imag", "conj", "max_pool", "cummax", "cummin", "dropout", "heaviside", "masked_scatter", "fmod", "remainder",
+})  # fmt: skip
+# Correctly rounded by every back end: exact where the result is a number of the format.
+CORRECT = frozenset({"add", "sub", "rsub", "mul", "div", "reciprocal", "square", "sqrt", "cast"})
+# Their operands are what TF32 and the like round.
+PRODUCTS = frozenset({"matmul", "conv", "conv_transpose", "convolution_backward", "einsum", "tensordot", "inner", "attention", "linear"})
+SUMS = frozenset({"sum", "mean", "nansum", "nanmean", "avg_pool", "average", "trace", "trapezoid"})
 
-    Matrix products add terms one after the other in blocks of a few hundred: for random terms the partial sums are as large as the root of
-    their number, and so is the error. Other sums are taken pairwise: log2(n) roundings lie on the way of each term, and add up as their
-    root does.
+# How many half ulps a function's result may be off, in any back end: docs/comparing.md says how they were measured.
+ULPS = {
+    "exp": 4.0, "exp2": 4.0, "expm1": 4.0, "log": 2.0, "log1p": 3.0, "log2": 2.0, "log10": 2.0, "sin": 2.0, "cos": 2.0, "tan": 4.0,
+    "tanh": 4.0, "sigmoid": 4.0, "erf": 4.0, "erfc": 4.0, "erfinv": 6.0, "gelu": 6.0, "silu": 4.0, "softplus": 4.0, "log_sigmoid": 4.0,
+    "elu": 3.0, "selu": 3.0, "mish": 8.0, "pow": 4.0, "rsqrt": 3.0, "asin": 4.0, "acos": 4.0, "atan": 4.0, "atan2": 4.0, "sinh": 4.0,
+    "cosh": 4.0, "asinh": 4.0, "acosh": 4.0, "atanh": 4.0, "lgamma": 8.0, "digamma": 8.0, "cbrt": 2.0, "hypot": 2.0,
+}  # fmt: skip
+
+SEQUENTIAL = 4096  # terms of a matrix product that BLAS, Eigen and cuBLAS add one after another: 384 of many rows, all of one row
+LANES = 16  # and in sums by halves, with vectors of that many lanes
+
+
+def ulps(op: str) -> float:
+    """By how many half ulps the result of an operation that works element by element may be off."""
+    return ULPS.get(op, 1.0)
+
+
+def growth(terms: int, tree: bool = False, block: int = SEQUENTIAL) -> tuple[float, float]:
+    """(a, b): rounding moves a sum S of terms t by up to eps/2 * sqrt(a * S^2 + b * Q), with Q the sum of t^2, as random numbers add up.
+
+    Each partial sum s is rounded, which moves it by eps/2 * s at most, evenly; over all orders of the terms a partial sum of k of n has a
+    mean square of (k/n)^2 S^2 + (k/n)(1 - k/n) Q, n of them together n * (S^2 / 3 + Q / 6). Sequential within a block, then block by
+    block; `tree`: by halves, as JAX and PyTorch sum up.
     """
-    if product:
-        return max(1.0, math.sqrt(min(terms, BLOCK)) / 2)
-    return max(1.0, math.sqrt(math.log2(max(terms, 2.0))))
-
-
-def terms(operands: Sequence[Sequence[int]], output: Sequence[int], product: bool) -> float:
-    """How many terms one element of the result sums up, from the shapes."""
-    sizes = [math.prod(shape) for shape in operands if shape]
-    out = max(1, math.prod(output))
-    if product and len(sizes) >= 2:
-        a, b = sorted(sizes)[-2:]
-        return max(1.0, math.sqrt(a * b / out))
-    return max(1.0, max(sizes, default=1) / out)
+    if terms <= 1:
+        return 1.0, 0.0
+    if tree:
+        depth = min(float(terms), LANES + 2 * math.log2(terms))
+        return min(4.0, 1 + terms / 3), depth / 2
+    depth = float(min(terms, block))
+    blocks = terms / depth
+    return 1 + depth / (3 * blocks) + (blocks - 1) / 3, depth / 6 + depth / 3 * (1 - 1 / blocks) + (blocks - 1) / 6

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -252,22 +251,3 @@ _VARIED: dict[str, Callable[[Call, str, int | None], Varied]] = {
     "float64": _format("float64"), "bfloat16": _format("bfloat16"), "float16": _format("float16"), "threads": _threads,
     "onednn": _onednn, "deterministic": _deterministic,
 }  # fmt: skip
-
-
-def in_float64(both: Varied, framework: str) -> Varied | None:
-    """The same two ways, in float64; None where that cannot be had."""
-    if framework == "numpy" or not varying(framework).owns_its_models(both.a):
-        return None
-    how = varying(framework)
-    return replace(both, a=how.in_format(both.a, "float64"), b=how.in_format(both.b, "float64"))
-
-
-def jitted(both: Varied) -> Varied:
-    """The same two ways, each compiled by JAX as a whole."""
-    how = varying("jax")
-    return replace(both, a=how.compiled(both.a), b=how.compiled(both.b))
-
-
-def imported(framework: str) -> bool:
-    """Whether the program uses it."""
-    return framework in sys.modules

@@ -16,6 +16,8 @@ from numdebug.recording import Op, Value
 from numdebug.run import CannotAsk
 
 MOVES = STRUCTURAL - {"cast"}
+NEAR = 3
+"""Operations behind a missing, extra or replaced one at which both sides may have come together again."""
 _LAYOUT = frozenset({"memory_format", "layout", "device", "pin_memory", "non_blocking", "implicit", "size", "shape", "stride", "step"})
 """Arguments that say where numbers lie, not what they are."""
 
@@ -138,31 +140,38 @@ def _same(one: Op, two: Op) -> Parting:
 
 
 def _proved(alignment: Alignment, found: Parting, pairs: list[tuple[Op, Op]], a: Value, b: Value, measured: Any) -> Parting:
-    """b once more, with the results that a has after the place where they part: at that line, wherever it ran."""
+    """b once more, with the results that a has right after the place where they part: at that line, wherever it ran."""
+    if alignment.b.rows is not None or alignment.a.rows is not None or alignment.b.run is None:
+        return found
     start = found.b.index if found.b is not None else 0
     ours = found.a.index if found.a is not None else 0
-    at = next(((x, y) for x, y in pairs if y.index >= start and x.index >= ours and _alike(x, y)), None)
-    if at is None or alignment.b.rows is not None or alignment.a.rows is not None or at[1].outputs[0].id == b.id:
-        return found  # where it is the last operation nothing is left to compute
-    patches = {}
-    for one, two in pairs:
-        if two.name == at[1].name and _place(two) == _place(at[1]) and _alike(one, two):
-            held = alignment.a.array(one.outputs[0])
-            if held is not None:
-                patches[two.outputs[0].id] = held
-    try:
-        assert alignment.b.run is not None
-        again = alignment.b.run.recompute([b], Arithmetic(), patches)
-    except CannotAsk:
-        return found
-    if b.id not in again or b.id in patches:
-        return found
-    now = measured(a, again[b.id])
-    times = f" ({len(patches)} times)" if len(patches) > 1 else ""
-    how = f"with the result of {at[1].name}{times} taken from the other side"
-    if now.within:
-        return replace(found, tried=True, cured=True, proof=f"{how}, the outputs agree to {now.ratio:.2g} of what rounding explains")
-    return replace(found, tried=True, proof=f"{how}, the outputs still differ by {now.ratio:.3g} times what rounding explains: another place differs too")
+    after = [(x, y) for x, y in pairs if y.index >= start and x.index >= ours and _alike(x, y)]
+    direct = bool(after) and found.b is after[0][1]
+    for at in after[: 1 if direct else NEAR]:
+        if at[1].outputs[0].id == b.id:
+            return found  # the last operation: nothing is left to compute
+        patches = {}
+        for one, two in pairs:
+            if two.name == at[1].name and _place(two) == _place(at[1]) and _alike(one, two):
+                held = alignment.a.array(one.outputs[0])
+                if held is not None:
+                    patches[two.outputs[0].id] = held
+        try:
+            again = alignment.b.run.recompute([b], Arithmetic(), patches)
+        except CannotAsk:
+            return found
+        if b.id not in again or b.id in patches:
+            return found
+        now = measured(a, again[b.id])
+        times = f" ({len(patches)} times)" if len(patches) > 1 else ""
+        how = f"with the result of {at[1].name}{times} taken from the other side"
+        if now.within:
+            much = f"to {now.ratio:.2g} of what rounding explains" if now.differing else "bit for bit"
+            return replace(found, tried=True, cured=True, proof=f"{how}, the outputs agree {much}")
+        if direct:
+            proof = f"{how}, the outputs still differ by {now.ratio:.3g} times what rounding explains: another place differs too"
+            return replace(found, tried=True, proof=proof)
+    return found
 
 
 def _alike(one: Op, two: Op) -> bool:

@@ -194,7 +194,7 @@ class Comparing:
                     self._say(self._predicted(name, base), True, (), framework)
                 else:
                     both = calling.varied(name, call, framework, plan.rows)
-                    self._say(compare(*caller.sides(both), name), False, self._removed(name, both, caller, framework), framework)
+                    self._say(compare(*caller.sides(both), name), False, self._removed(name, call, both, caller, framework), framework)
             except (NotHere, CannotCompare, CannotAsk) as why:
                 if plan.vary:
                     self.journal.add("note", text=f"{name} was not varied: {why}")
@@ -230,31 +230,39 @@ class Comparing:
         words = {"sums": "products summed in another order", "tf32": "with TF32 products", "tf32-truncated": "with TF32 products, cut off"}
         return compare(replace(base, label="as it is"), Side(words[axis], outputs), axis)
 
-    def _removed(self, axis: str, both: Varied, caller: Caller, framework: str) -> tuple[str, ...]:
+    def _removed(self, axis: str, call: Call, both: Varied, caller: Caller, framework: str) -> tuple[str, ...]:
         """What makes a benign difference go, of what was tried."""
         if axis not in ("rows", "order", "threads", "onednn", "compiled", "memory"):
             return ()
-        a, b = caller.plain(both.a, "", both.setting_a), caller.plain(both.b, "", both.setting_b)
-        b.rows = both.rows
-        before = _largest(a, b)
+        before = self._left(both, caller)
+        tries: list[tuple[str, Varied]] = []
         if not before:
             return ()
-        tries: list[tuple[str, Varied | None]] = [("float64", calling.in_float64(both, framework))]
+        if framework != "numpy" and calling.varying(framework).owns_its_models(call):
+            wide = calling.varying(framework).in_format(call, "float64")
+            tries.append(("float64", calling.varied(axis, wide, framework, self.plan.rows)))
         if framework == "torch" and axis != "threads":
             one = calling.varying("torch")
             tries.append(("one thread", replace(both, setting_a=lambda: one.threads(1), setting_b=lambda: one.threads(1))))
         if framework == "jax" and axis != "compiled":
-            tries.append(("jax.jit around the whole call", calling.jitted(both)))
+            how = calling.varying("jax")
+            tries.append(("jax.jit around the whole call", replace(both, a=how.compiled(both.a), b=how.compiled(both.b))))
         found = []
         for words, changed in tries:
-            if changed is None:
+            try:
+                left = self._left(changed, caller)
+            except Failed:  # this way cannot be had: it removes nothing
                 continue
-            x, y = caller.plain(changed.a, "", changed.setting_a), caller.plain(changed.b, "", changed.setting_b)
-            y.rows = both.rows
-            left = _largest(x, y)
             if left <= REMOVED * before:
                 found.append(f"{words} ({left:.1g} left)" if left else words)
         return tuple(found)
+
+    @staticmethod
+    def _left(both: Varied, caller: Caller) -> float:
+        """The largest difference between both ways."""
+        a, b = caller.plain(both.a, "", both.setting_a), caller.plain(both.b, "", both.setting_b)
+        b.rows = both.rows
+        return _largest(a, b)
 
     # -- the program ---------------------------------------------------------------------------------------------------
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
-from numdebug.arithmetic import FREE, FUSED, PRODUCTS, SHIFTED, SUMS, ULPS, Arithmetic, growth, terms
+from numdebug.arithmetic import EXACT, PRODUCTS, SUMS, Arithmetic, growth, ulps
 from numdebug.formats import FORMATS, TF32
+from numdebug.graph import STRUCTURAL
 from numdebug.observe.torch.convert import Converter
 from numdebug.observe.torch.names import canonical
 from numdebug.observe.torch.records import Cell, Raw
@@ -16,6 +18,20 @@ from numdebug.observe.torch.replay import Outcome, Replay, Rewrite, float64_by_d
 
 AMPLIFIED = 16.0
 """Noise is made larger by this and what it does smaller again, so that it is not itself lost in the rounding of the format at hand."""
+_FREE = (EXACT | STRUCTURAL | {
+    "zeros_like", "ones_like", "full_like", "zero", "bernoulli", "native_dropout", "random", "uniform", "normal", "randn", "rand",
+    "max_pool2d_with_indices", "isnan", "copysign", "empty_like",
+}) - {"cast"}  # fmt: skip
+_GATHERED = SUMS | {
+    "cumsum", "var", "std", "norm", "layer_norm", "batch_norm", "group_norm", "rms_norm", "avg_pool2d", "avg_pool1d", "cdist", "prod",
+    "_adaptive_avg_pool2d", "index_add", "scatter_add", "trace",
+}  # fmt: skip
+_NORMS = frozenset({"layer_norm", "batch_norm", "group_norm", "rms_norm"})
+_SOFT = frozenset({"softmax", "log_softmax", "logsumexp"})  # what is rounded is the distance to the maximum
+# Whole layers in one operation: products with what comes before and after them.
+_FUSED = frozenset({
+    "_transformer_encoder_layer_fwd", "_native_multi_head_attention", "mkldnn_rnn_layer", "lstm", "gru", "rnn_tanh", "rnn_relu", "function",
+})  # fmt: skip
 _FEWEST = 1 << 16
 _KEPT_BITS = {"tf32": 13, "tf32-truncated": 13}
 
@@ -88,22 +104,22 @@ class Recomputed(Replay):
         if raw.rng is not None and raw.region is None and not raw.written:
             return [c.tensor.clone() if c is not None and c.tensor is not None else None for c in raw.outs]
         how = self.how
-        if how.products is not None and how.noise is None and name in PRODUCTS | FUSED:
+        if how.products is not None and how.noise is None and name in PRODUCTS | _FUSED:
             swap = {**(swap or {}), **self._narrowed(raw, how.products)}
         if how.order is not None and name in PRODUCTS:
             reordered = self._reordered(raw)
             if reordered is not None:
                 return reordered
-        if how.noise is None or name in FREE or not any(c is not None and _floats(c) for c in raw.results()):
+        if how.noise is None or name in _FREE or not any(c is not None and _floats(c) for c in raw.results()):
             return super().call(raw, swap)
         with torch.no_grad():
             narrow = any(_narrow(c) for c in raw.results())  # summed up in float32
-            if (name in PRODUCTS | SUMS | SHIFTED | FUSED) and not narrow:
+            if name in PRODUCTS | _GATHERED | _SOFT | _FUSED and not narrow:
                 swap = {**(swap or {}), **self._moved_operands(raw, name)}
             result = super().call(raw, swap)
             for cell, tensor in zip(raw.outs, result if isinstance(result, (tuple, list)) else [result], strict=False):
                 if cell is not None and isinstance(tensor, torch.Tensor) and tensor.is_floating_point() and _floats(cell):
-                    self._move_(tensor, self._half_ulp(cell) * (ULPS.get(name, 1.0) if not narrow else 1.0))
+                    self._move_(tensor, self._half_ulp(cell) * (1.0 if narrow else self._result(raw, name)))
         return result
 
     def _bind(self, raw: Raw, result: Any) -> None:
@@ -136,15 +152,16 @@ class Recomputed(Replay):
         cells = [c for c in raw.cells() if _floats(c)]
         out = next(c for c in raw.results() if _floats(c))
         assert out.tensor is not None
-        product = name in PRODUCTS | FUSED
-        grown = growth(terms([c.tensor.shape for c in cells if c.tensor is not None], out.tensor.shape, product), product)
+        product = name in PRODUCTS | _FUSED
+        _, several = growth(*self._terms(raw, name))
+        grown = math.sqrt(max(1.0, several / 2 if product else several))
         moved = {}
         narrow = self.how.products if product else None
-        for cell in cells[:2] if name in ("layer_norm", "batch_norm", "group_norm") else cells:
+        for cell in cells[:2] if name in _NORMS else cells:
             value = self.get(cell)
             if not value.is_floating_point() or value.numel() < 2:
                 continue
-            if name in SHIFTED:
+            if name in _SOFT:
                 top = value.amax(dim=-1, keepdim=True)
                 shifted = torch.where(torch.isfinite(value) & torch.isfinite(top), value - top, 0.0)
                 step = self._noise(value.numel()).view(value.shape).to(value.dtype) * shifted
@@ -162,6 +179,22 @@ class Recomputed(Replay):
             moved[id(cell)] = self._move_(fresh, size)
         return moved
 
+    def _terms(self, raw: Raw, name: str) -> tuple[int, bool]:
+        """How many terms an element of the result sums up, by the sizes of operands and result; whether they are summed by halves."""
+        sizes = sorted(c.tensor.numel() for c in raw.cells() if c.tensor is not None and _floats(c))
+        out = max(1, next(c.tensor.numel() for c in raw.results() if c.tensor is not None and _floats(c)))
+        if name in PRODUCTS | _FUSED and len(sizes) >= 2:
+            return max(1, int(math.sqrt(sizes[-1] * sizes[-2] / out))), False
+        if name in _NORMS:
+            return max(1, sizes[-1] // max(1, raw.results()[-1].tensor.numel())), True  # type: ignore[union-attr]
+        return max(1, sizes[-1] // out if sizes else 1), True
+
+    def _result(self, raw: Raw, name: str) -> float:
+        """By how many half ulps the result itself is off."""
+        if name in PRODUCTS | _FUSED | _GATHERED:
+            return math.sqrt(growth(*self._terms(raw, name))[0])
+        return 4.0 if name in _SOFT else ulps(name)
+
     # -- products ------------------------------------------------------------------------------------------------
 
     def _factors(self, raw: Raw) -> list[Cell]:
@@ -170,7 +203,7 @@ class Recomputed(Replay):
         name = canonical(raw.func) if not hasattr(raw.func, "_schema") else raw.func._schema.name.rpartition("::")[2]
         if name in ("addmm", "baddbmm", "addbmm", "addmv", "addr", "_addmm_activation"):
             return cells[1:3]
-        if canonical(raw.func) in FUSED:
+        if canonical(raw.func) in _FUSED:
             return cells
         return cells[:3] if canonical(raw.func) == "attention" else cells[:2]
 
