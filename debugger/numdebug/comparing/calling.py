@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -16,6 +15,7 @@ from numdebug import observe as observing
 from numdebug.comparing.sides import Rows, Side, located
 from numdebug.load import frameworks, values
 from numdebug.load.calls import Call
+from numdebug.load.state import same_numbers
 
 ROWS = 10
 """Of a batch, where nothing else was asked for; half of it where it is no longer than that."""
@@ -114,15 +114,8 @@ class Caller:
 @contextmanager
 def _alike(framework: str) -> Iterator[None]:
     """Random numbers of Python, NumPy and the framework come back as they were: each call draws the same."""
-    python, numpy = random.getstate(), np.random.get_state()
-    with ExitStack() as stack:
-        if framework != "numpy":
-            stack.enter_context(varying(framework).repeatable())
-        try:
-            yield
-        finally:
-            random.setstate(python)
-            np.random.set_state(numpy)
+    with same_numbers(), varying(framework).repeatable() if framework != "numpy" else nullcontext():
+        yield
 
 
 # -- axes ------------------------------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ class Parting:
 
 def part(alignment: Alignment, a: Value, b: Value, measured: Any) -> Parting | None:
     """Where the sides part on the way to outputs `a` and `b`, which differ. `measured(value of a, array)` compares."""
-    ours, our_data = alignment.region(alignment.a, a, alignment.agreed_a)
+    ours, _ = alignment.region(alignment.a, a, alignment.agreed_a)
     theirs, their_data = alignment.region(alignment.b, b, alignment.partner)
     if not ours and not theirs:
         return None
@@ -169,13 +169,15 @@ def _proved(alignment: Alignment, found: Parting, pairs: list[tuple[Op, Op]], a:
             much = f"to {now.ratio:.2g} of what rounding explains" if now.differing else "bit for bit"
             return replace(found, tried=True, cured=True, proof=f"{how}, the outputs agree {much}")
         if direct:
-            proof = f"{how}, the outputs still differ by {now.ratio:.3g} times what rounding explains: another place differs too"
+            proof = f"{how}, the outputs still differ ({now.ratio:.3g} times what rounding explains): another place differs too"
             return replace(found, tried=True, proof=proof)
     return found
 
 
 def _alike(one: Op, two: Op) -> bool:
-    return bool(one.outputs and two.outputs) and one.outputs[0].shape == two.outputs[0].shape and one.outputs[0].dtype == two.outputs[0].dtype
+    if not one.outputs or not two.outputs:
+        return False
+    return one.outputs[0].shape == two.outputs[0].shape and one.outputs[0].dtype == two.outputs[0].dtype
 
 
 def _place(op: Op) -> object:

@@ -97,15 +97,18 @@ def _narrow(facts: Facts) -> str | None:
     return next((form for form, m in facts.narrow if m.within), None)
 
 
+DROPS = frozenset({"bernoulli", "native_dropout", "dropout"})
+
+
 def _random(p: Parting) -> bool:
-    return p.op.name in ("bernoulli", "native_dropout", "dropout", "random", "uniform", "normal") and p.kind == "result"
+    return p.op.name in DROPS | {"random", "uniform", "normal"} and p.kind == "result"
 
 
 def _training(p: Parting) -> bool:
     if p.kind == "argument" and p.argument in ("training", "train"):
         return True
     names = {op.name for op in (p.a, p.b) if op is not None}
-    return p.kind in ("extra", "missing", "replaced") and bool(names & {"bernoulli", "native_dropout", "dropout", "empty_like"}) and len(names) > 0
+    return p.kind in ("extra", "missing", "replaced") and bool(names & DROPS)
 
 
 def _mode(p: Parting | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
@@ -105,7 +106,7 @@ class Comparing:
         script = Script(Path(path), given, tuple(self.plan.args), code=watcher.code)
         self.deadline.arm(self.plan.timeout, watcher.expire)
         runner = Runner(script, Wishes((), True), watcher, self.deadline, self.journal, observing.Stop)
-        with setting() if setting is not None else calling.nullcontext():
+        with setting() if setting is not None else nullcontext():
             runner.run()
         watcher.finish()
         self.seen += watcher.ops
@@ -147,7 +148,7 @@ class Comparing:
         same = plan.other_path == plan.path
         other = module if same else self._loaded(plan.other_path, plan.other_given or "", plan.other_name)
         second = self._second(call, other, plan.other_name, Path(plan.other_given or plan.given).name)
-        labels = (f"{Path(plan.given).name}:{plan.name or call.text}", f"{Path(plan.other_given or '').name}:{plan.other_name or second.text}")
+        labels = (f"{Path(plan.given).name}:{plan.name}", f"{Path(plan.other_given or '').name}:{plan.other_name}")
         framework = calling.framework_of(self._guarded(call, None), call)
         caller = self._caller(framework)
         a = caller.watched(call, labels[0])
@@ -299,8 +300,8 @@ class Comparing:
             if calling.returned(result):
                 return call
         what = name or "a model in the file"
-        why = f" ({tried[0]})" if tried else ""
-        raise CannotCompare(f"{what} cannot be called with what the file defines{why}; describe inputs with --input 'x=float32[64,784]'")
+        reason = f" ({tried[0]})" if tried else ""
+        raise CannotCompare(f"{what} cannot be called with what the file defines{reason}; describe inputs with --input 'x=float32[64,784]'")
 
     def _guarded(self, work: Callable[[], Any], watcher: Any) -> Any:
         self.deadline.arm(self.plan.timeout, watcher.expire if watcher is not None else lambda: None)

@@ -84,7 +84,7 @@ def tolerance(c: Compared, framework: str) -> Tolerance | None:
     rtol = _rounded_up(float(np.median(relative))) if relative.size else 0.0
     atol = _rounded_up(float(np.max(np.maximum(bound - rtol * values, 0.0))))
     why = (
-        f"{LIMIT:g} times what rounding moves each element by: rtol for elements of the usual size, atol for those near 0, where terms cancel"
+        f"{LIMIT:g} times what rounding moves each element by: rtol for elements of the usual size, atol for those near 0"
     )
     if framework == "torch":
         return Tolerance(rtol, atol, why, f"torch.testing.assert_close(actual, expected, rtol={rtol:g}, atol={atol:g})")
@@ -116,15 +116,16 @@ def verdict(found: list[Comparison]) -> str:
     for c in apart:
         kinds.setdefault(c.explanation, c)
     words = {
-        "rounding-difference": "rounding explains the difference", "dtype-mismatch": "the sides compute in different formats, which explains it",
+        "rounding-difference": "rounding explains the difference",
+        "dtype-mismatch": "the sides compute in different formats, which explains the difference",
         "reduced-precision-matmul": "products with narrower operands explain the difference; float32 products do not",
         "flush-to-zero": "subnormal numbers that one side flushes to 0 explain the difference",
         "nondeterminism": "sums in another order from run to run explain the difference",
     }  # fmt: skip
     worst = max(apart, key=lambda c: c.ratio)
     first = "; ".join(words.get(kind, kind) for kind in kinds)
-    ratio = f" ({worst.largest:.2g} at most, {worst.ratio:.2g} times the expected size)" if math.isfinite(worst.ratio) else f" ({worst.largest:.2g} at most)"
-    return f"{first}{ratio}"
+    times = f", {worst.ratio:.2g} times the expected size" if math.isfinite(worst.ratio) else ""
+    return f"{first} ({worst.largest:.2g} at most{times})"
 
 
 def _ways(found: list[Comparison]) -> str:

@@ -10,9 +10,9 @@ from numdebug.report.model import Apart, Comparison, Report
 from numdebug.report.terminal import Page, frame, page
 
 SHORT = {
-    "identical": "identical", "rounding-difference": "rounding", "reduced-precision-matmul": "narrower products", "dtype-mismatch": "formats",
-    "nondeterminism": "nondeterminism", "train-eval-mismatch": "train/eval", "compiler-rewrite": "compiler", "flush-to-zero": "flushed to 0",
-    "real-difference": "REAL",
+    "identical": "identical", "rounding-difference": "rounding", "reduced-precision-matmul": "narrower products",
+    "dtype-mismatch": "formats", "nondeterminism": "nondeterminism", "train-eval-mismatch": "train/eval", "compiler-rewrite": "compiler",
+    "flush-to-zero": "flushed to 0", "real-difference": "REAL",
 }  # fmt: skip
 
 
@@ -51,10 +51,12 @@ def render(report: Report, source: Callable[[str], str | None], width: int = 100
 
 def _row(lines: Page, c: Comparison) -> None:
     ways = f"{c.a} | {c.b}"
-    lines.line(f"{SHORT.get(c.explanation, c.explanation):<18} ", ways + (" (predicted)" if c.predicted else ""), indent=2, label_style="bold")
+    label = f"{SHORT.get(c.explanation, c.explanation):<18} "
+    lines.line(label, ways + (" (predicted)" if c.predicted else ""), indent=2, label_style="bold")
     if c.explanation == "identical":
         return
-    figures = f"{c.output}: {c.differing} of {c.size} elements differ, by up to {c.largest:.3g} ({c.ulps:.2g} ulp of {c.format})"
+    most = f"{c.largest:.3g} ({c.ulps:.2g} ulp of {c.format})"
+    figures = f"{c.output}: {c.differing} of {c.size} elements differ, by up to {most}"
     if math.isfinite(c.ratio) and c.envelope:
         figures += f"; rounding explains {c.envelope:.2g}, ratio {c.ratio:.2g}"
     lines.line(" " * 21, figures)
@@ -72,6 +74,7 @@ def _parted(lines: Page, c: Comparison, apart: Apart, source: Callable[[str], st
             lines.line("at ", f"{place(site)}  in {site.function} ({label})", indent=2, label_style="cyan")
             frame(lines, site, source(site.file))
     if apart.after:
-        lines.line("because    ", f"its operands agree to {apart.before:.2g} of what rounding explains, its result to {apart.after:.3g}", indent=2)
+        how = f"its operands agree to {apart.before:.2g} of what rounding explains, its result to {apart.after:.3g} times that"
+        lines.line("because    ", how, indent=2)
     if apart.proof:
         lines.line("confirmed  " if apart.confirmed else "tried      ", apart.proof, indent=2, style="green" if apart.confirmed else "")

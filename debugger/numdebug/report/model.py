@@ -117,8 +117,8 @@ class Tolerance:
 class Comparison:
     """Two ways to compute the same thing. `explanation` is a bug id or "identical"; `explained`: arithmetic alone accounts for it.
 
-    Of the output that stands out most: `differing` of `size` elements, the `largest` absolute difference, in `ulps` of `format` at the output's
-    largest magnitude; `envelope`: what rounding explains at the element that stands out most; `ratio`: the difference over that.
+    Of the output that stands out most: `differing` of `size` elements, the `largest` absolute difference, in `ulps` of `format` at the
+    output's largest magnitude; `envelope`: what rounding explains at the element that stands out most; `ratio`: the difference over that.
     """
 
     axis: str

@@ -1,4 +1,4 @@
-"""A recorded step computed again in another arithmetic: rounding noise, narrower products, another order of sums, float64, patched values."""
+"""A recorded step computed again in another arithmetic: with noise, narrower products, other orders of sums, float64, patched values."""
 
 from __future__ import annotations
 
