@@ -167,20 +167,34 @@ def test_random_numbers_are_as_recorded_and_what_was_made_of_replaced_values_is_
 
 
 def test_what_cannot_be_computed_is_left_out() -> None:
+    runs = iter([True])
+
+    def once(a: np.ndarray) -> np.ndarray:
+        if not next(runs, False):
+            raise RuntimeError("it has side effects")
+        return np.sqrt(a)
+
+    w = Written()
+    x = w.data([2.0])
+    bad, good = w.op("custom", once, x), w.op("exp", np.exp, x)
+    after = w.op("neg", np.negative, bad)
+    run = w.run()
+    assert set(run.recompute([bad, good, after], Arithmetic(wide=True))) == {good.id}
+    with pytest.raises(CannotAsk, match="custom cannot be computed again: it has side effects"):
+        run.recompute([after], Arithmetic(noise=0))
+
+
+def test_what_knows_one_format_only_is_computed_in_it() -> None:
     def only_float32(a: np.ndarray) -> np.ndarray:
         if a.dtype != np.float32:
             raise TypeError("float32 only")
         return np.sqrt(a)
 
     w = Written()
-    x = w.data([2.0])
-    bad, good = w.op("custom", only_float32, x), w.op("exp", np.exp, x)
-    after = w.op("neg", np.negative, bad)
+    root = w.op("custom", only_float32, w.data([2.0]))
     run = w.run()
-    assert set(run.recompute([bad, good, after], Arithmetic(wide=True))) == {good.id}
-    with pytest.raises(CannotAsk, match="custom cannot be computed again"):
-        run.recompute([after], Arithmetic(noise=0))
-    assert after.id in run.recompute([after], Arithmetic())
+    assert run.recompute([root], Arithmetic(wide=True))[root.id] == run.array(root)
+    assert 0 < spread(run, root) < 1e-6
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ class Noise:
             return self._soft(piece, arrays, form)
         results = _computed(piece, arrays)
         known = name in ULPS or name in CORRECT
-        if not known and (name in _MIXING or any(r.shape != np.broadcast_shapes(*(a.shape for a in arrays)) for r in results)):
+        if not known and (name in _MIXING or not _alike(arrays, results)):
             return self._unknown(piece, arrays, form)
         return [self._rounded(name, r, f, known) for r, f in zip(results, piece.formats, strict=True)]
 
@@ -175,6 +175,14 @@ class Noise:
 
 def _computed(piece: Piece, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     return [np.asarray(r) for r in piece.compute(arrays, True)]
+
+
+def _alike(arrays: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> bool:
+    """Element by element, as far as shapes tell."""
+    shapes = [r.shape for r in results]
+    return len(set(shapes)) == 1 and all(
+        a.ndim <= len(shapes[0]) and all(n in (1, m) for n, m in zip(a.shape[::-1], shapes[0][::-1], strict=False)) for a in arrays
+    )
 
 
 def _square(array: np.ndarray) -> np.ndarray:
