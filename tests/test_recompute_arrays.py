@@ -245,6 +245,17 @@ def test_counts_masks_and_exact_results_have_no_rounding() -> None:
     assert spread(run, third).any()
 
 
+def test_a_constant_column_of_whole_numbers_has_no_spread() -> None:
+    w = Written()
+    g = np.random.default_rng(0)
+    x = w.data(np.column_stack([g.normal(size=60), np.full(60, 3.0), np.full(60, 0.1)]))
+    mean = w.op("mean", lambda a: np.mean(a, axis=0), x, dim=0)
+    deviation = w.op("std", lambda a: np.std(a, axis=0), x, dim=0)
+    run = w.run()
+    for value in (mean, deviation):
+        assert [bool(e) for e in spread(run, value)] == [True, False, True]
+
+
 @pytest.mark.parametrize("kind", ["random", "positive", "cancelling"])
 @pytest.mark.parametrize("length", [8, 100, 1000, 16384])
 def test_the_spread_of_sums_fits_their_error(kind: str, length: int) -> None:
