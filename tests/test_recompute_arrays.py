@@ -245,6 +245,16 @@ def test_counts_masks_and_exact_results_have_no_rounding() -> None:
     assert spread(run, third).any()
 
 
+def test_whole_numbers_stay_whole_in_float64() -> None:
+    w = Written()
+    labels = w.op("cast", lambda a: a.astype(np.float64), w.data([0, 1, 1, 0], "bool"), dtype="float64")
+    doubled = w.op("mul", lambda a: a * 2.0, labels, dtype="float64", other=2.0)
+    thirds = w.op("div", lambda a: a / 3.0, labels, dtype="float64", other=3.0)
+    run = w.run()
+    assert not spread(run, doubled).any()
+    assert [bool(e) for e in spread(run, thirds)] == [False, True, True, False]
+
+
 def test_a_constant_column_of_whole_numbers_has_no_spread() -> None:
     w = Written()
     g = np.random.default_rng(0)

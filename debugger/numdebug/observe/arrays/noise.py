@@ -52,7 +52,10 @@ class Noise:
         known = name in ULPS or name in CORRECT
         if not known and (name in _MIXING or not _alike(arrays, results)):
             return self._unknown(piece, arrays, form)
-        return [self._rounded(name, r, f, known) for r, f in zip(results, piece.formats, strict=True)]
+        moved = [self._rounded(name, r, f, known) for r, f in zip(results, piece.formats, strict=True)]
+        if name in CORRECT and form == "float64":  # what float64 lost cannot be seen in float64; whole numbers lose nothing
+            return [_kept(arrays, r, m) for r, m in zip(results, moved, strict=True)]
+        return moved
 
     # -- kinds of operations -----------------------------------------------------------------------------------
 
@@ -191,6 +194,16 @@ def _alike(arrays: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> bool:
     return len(set(shapes)) == 1 and all(
         a.ndim <= len(shapes[0]) and all(n in (1, m) for n, m in zip(a.shape[::-1], shapes[0][::-1], strict=False)) for a in arrays
     )
+
+
+def _kept(arrays: Sequence[np.ndarray], result: np.ndarray, moved: np.ndarray) -> np.ndarray:
+    """A whole number made of whole numbers stays."""
+    if result.dtype.kind != "f":
+        return moved
+    whole = (result == np.rint(result)) & (np.abs(result) < 1 / FORMATS["float64"].eps)
+    for array in arrays if whole.any() else ():
+        whole = whole & (array == np.rint(array)) if is_float(array) else whole
+    return np.where(whole, result, moved)
 
 
 def _square(array: np.ndarray) -> np.ndarray:
