@@ -167,20 +167,34 @@ def test_random_numbers_are_as_recorded_and_what_was_made_of_replaced_values_is_
 
 
 def test_what_cannot_be_computed_is_left_out() -> None:
+    runs = iter([True])
+
+    def once(a: np.ndarray) -> np.ndarray:
+        if not next(runs, False):
+            raise RuntimeError("it has side effects")
+        return np.sqrt(a)
+
+    w = Written()
+    x = w.data([2.0])
+    bad, good = w.op("custom", once, x), w.op("exp", np.exp, x)
+    after = w.op("neg", np.negative, bad)
+    run = w.run()
+    assert set(run.recompute([bad, good, after], Arithmetic(wide=True))) == {good.id}
+    with pytest.raises(CannotAsk, match="custom cannot be computed again: it has side effects"):
+        run.recompute([after], Arithmetic(noise=0))
+
+
+def test_what_knows_one_format_only_is_computed_in_it() -> None:
     def only_float32(a: np.ndarray) -> np.ndarray:
         if a.dtype != np.float32:
             raise TypeError("float32 only")
         return np.sqrt(a)
 
     w = Written()
-    x = w.data([2.0])
-    bad, good = w.op("custom", only_float32, x), w.op("exp", np.exp, x)
-    after = w.op("neg", np.negative, bad)
+    root = w.op("custom", only_float32, w.data([2.0]))
     run = w.run()
-    assert set(run.recompute([bad, good, after], Arithmetic(wide=True))) == {good.id}
-    with pytest.raises(CannotAsk, match="custom cannot be computed again"):
-        run.recompute([after], Arithmetic(noise=0))
-    assert after.id in run.recompute([after], Arithmetic())
+    assert run.recompute([root], Arithmetic(wide=True))[root.id] == run.array(root)
+    assert 0 < spread(run, root) < 1e-6
 
 
 @pytest.mark.parametrize(
@@ -229,6 +243,27 @@ def test_counts_masks_and_exact_results_have_no_rounding() -> None:
     assert not spread(run, half).any()
     assert not spread(run, hits).any()
     assert spread(run, third).any()
+
+
+def test_whole_numbers_stay_whole_in_float64() -> None:
+    w = Written()
+    labels = w.op("cast", lambda a: a.astype(np.float64), w.data([0, 1, 1, 0], "bool"), dtype="float64")
+    doubled = w.op("mul", lambda a: a * 2.0, labels, dtype="float64", other=2.0)
+    thirds = w.op("div", lambda a: a / 3.0, labels, dtype="float64", other=3.0)
+    run = w.run()
+    assert not spread(run, doubled).any()
+    assert [bool(e) for e in spread(run, thirds)] == [False, True, True, False]
+
+
+def test_a_constant_column_of_whole_numbers_has_no_spread() -> None:
+    w = Written()
+    g = np.random.default_rng(0)
+    x = w.data(np.column_stack([g.normal(size=60), np.full(60, 3.0), np.full(60, 0.1)]))
+    mean = w.op("mean", lambda a: np.mean(a, axis=0), x, dim=0)
+    deviation = w.op("std", lambda a: np.std(a, axis=0), x, dim=0)
+    run = w.run()
+    for value in (mean, deviation):
+        assert [bool(e) for e in spread(run, value)] == [True, False, True]
 
 
 @pytest.mark.parametrize("kind", ["random", "positive", "cancelling"])

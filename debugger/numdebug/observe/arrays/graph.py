@@ -53,10 +53,6 @@ class Node:
     inside: Callable[[Sequence[np.ndarray], Step], Sequence[np.ndarray]] | None = None
     terms: int | None = None  # see Piece
 
-    def piece(self) -> Piece:
-        """The operation as a whole."""
-        return Piece(self.op.name, self.compute, tuple(v.dtype for v in self.op.outputs), self.op.scalars, self.terms)
-
 
 @dataclass(eq=False)
 class Weight:

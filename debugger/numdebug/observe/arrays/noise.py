@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -49,9 +50,12 @@ class Noise:
             return self._soft(piece, arrays, form)
         results = _computed(piece, arrays)
         known = name in ULPS or name in CORRECT
-        if not known and (name in _MIXING or any(r.shape != np.broadcast_shapes(*(a.shape for a in arrays)) for r in results)):
+        if not known and (name in _MIXING or not _alike(arrays, results)):
             return self._unknown(piece, arrays, form)
-        return [self._rounded(name, r, f, known) for r, f in zip(results, piece.formats, strict=True)]
+        moved = [self._rounded(name, r, f, known) for r, f in zip(results, piece.formats, strict=True)]
+        if name in CORRECT and form == "float64":  # what float64 lost cannot be seen in float64; whole numbers lose nothing
+            return [_kept(arrays, r, m) for r, m in zip(results, moved, strict=True)]
+        return moved
 
     # -- kinds of operations -----------------------------------------------------------------------------------
 
@@ -80,10 +84,14 @@ class Noise:
         result = results[0]
         count = piece.terms or max(1, array.size // max(1, result.size))
         averaged = piece.name in ("mean", "nanmean", "average")
-        if not averaged and _whole(array, FORMATS[form].eps) and bool((np.abs(result) < 1 / FORMATS[form].eps).all()):
+        exact = _sums_of_whole(piece, array, FORMATS[form].eps)
+        if exact is not None and not averaged and exact.all():
             return results
         squares = _computed(piece, [_square(array)])[0] / (count if averaged else 1)
-        return [self._summed(result, squares, growth(count, tree, count), form, wide_sum=tree)]
+        moved = self._summed(result, squares, growth(count, tree, count), form, wide_sum=tree)
+        if exact is None:
+            return [moved]
+        return [np.where(exact, self._rounded("div", result, form) if averaged else result, moved)]
 
     def _gathered(self, piece: Piece, array: np.ndarray, form: str, tree: bool) -> list[np.ndarray]:
         (result,) = _computed(piece, [array])
@@ -102,7 +110,10 @@ class Noise:
         moved = self._moved(result, form, math.sqrt(a + 2) / (1 if piece.name == "var" else 2))
         if piece.name == "norm":
             return [moved]
-        off = FORMATS[form].eps / 2 * math.sqrt(a) * float(np.abs(array).max(initial=0.0))  # of the mean
+        off: Any = FORMATS[form].eps / 2 * math.sqrt(a) * float(np.abs(array).max(initial=0.0))  # of the mean
+        if not result.all():  # that of one whole number all over is exact
+            whole, places = array == np.rint(array), np.arange(array.size).reshape(array.shape)
+            off = np.where((result == 0) & (_computed(piece, [np.where(whole, 0.0, places)])[0] == 0), 0.0, off)
         return [moved + off**2 if piece.name == "var" else np.hypot(moved, off)]
 
     def _scattered(self, piece: Piece, arrays: Sequence[np.ndarray], form: str) -> list[np.ndarray]:
@@ -177,6 +188,24 @@ def _computed(piece: Piece, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     return [np.asarray(r) for r in piece.compute(arrays, True)]
 
 
+def _alike(arrays: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> bool:
+    """Element by element, as far as shapes tell."""
+    shapes = [r.shape for r in results]
+    return len(set(shapes)) == 1 and all(
+        a.ndim <= len(shapes[0]) and all(n in (1, m) for n, m in zip(a.shape[::-1], shapes[0][::-1], strict=False)) for a in arrays
+    )
+
+
+def _kept(arrays: Sequence[np.ndarray], result: np.ndarray, moved: np.ndarray) -> np.ndarray:
+    """A whole number made of whole numbers stays."""
+    if result.dtype.kind != "f":
+        return moved
+    whole = (result == np.rint(result)) & (np.abs(result) < 1 / FORMATS["float64"].eps)
+    for array in arrays if whole.any() else ():
+        whole = whole & (array == np.rint(array)) if is_float(array) else whole
+    return np.where(whole, result, moved)
+
+
 def _square(array: np.ndarray) -> np.ndarray:
     return np.square(np.abs(array))
 
@@ -189,6 +218,18 @@ def _whole(array: np.ndarray, eps: float) -> bool:
     if bool((few != np.rint(few)).any()) if array.dtype.kind != "c" else True:
         return False
     return bool((array == np.rint(array)).all()) and float(np.abs(array).sum()) < 1 / eps
+
+
+def _sums_of_whole(piece: Piece, array: np.ndarray, eps: float) -> np.ndarray | None:
+    """By result: all of its terms are whole numbers, and add up without rounding. None where there are few of these."""
+    if array.dtype.kind == "c":
+        return None
+    some = array.reshape(-1)[:: max(1, array.size // 256)]
+    if not bool((some == np.rint(some)).any()):
+        return None
+    broken, total = (_computed(piece, [a])[0] for a in ((array != np.rint(array)).astype(np.float64), np.abs(array)))
+    averaged = array.size / max(1, total.size) if piece.name in ("mean", "nanmean", "average") else 1.0
+    return np.asarray((broken == 0) & (total * averaged < 1 / eps))
 
 
 def _holds(form: str, array: np.ndarray) -> np.ndarray:

@@ -109,6 +109,18 @@ class _Again(Evaluation):
             return node.compute(operands, False)
         return self._in_parts(node, operands)
 
+    def widely(self, node: Node) -> Compute:
+        """In float64, or where that cannot be done (a compiled loop has one format) in the operation's own."""
+
+        def compute(arrays: Sequence[np.ndarray], wide: bool) -> Sequence[np.ndarray]:
+            try:
+                return node.compute(arrays, wide)
+            except FAILS:
+                fitted = [a.astype(self.recorded(v).dtype, copy=False) for v, a in zip(node.op.operands, arrays, strict=True)]
+                return [widened(np.asarray(r), self.graph.wide) for r in node.compute(fitted, False)]
+
+        return compute
+
     def _in_parts(self, node: Node, operands: list[np.ndarray]) -> list[np.ndarray]:
         """Which term goes into which part is drawn. Narrow formats are summed up in float32 and rounded once, as they usually are."""
         narrow = any(a.dtype.itemsize < 4 for a in operands)
@@ -143,7 +155,7 @@ class _Noisy(_Again):
         """Piece by piece where it is a composite."""
         if node.inside is not None:
             return node.inside(operands, self.noise.step)
-        piece = node.piece()
+        piece = Piece(node.op.name, self.widely(node), tuple(v.dtype for v in node.op.outputs), node.op.scalars, node.terms)
         if self.graph.wide != np.float64:  # float64 itself moves its numbers by as much as the noise does; wider formats are slow
             piece = Piece(piece.name, _in_float64(piece), piece.formats, piece.scalars, piece.terms)
         return self.noise.step(piece, operands, self._by_halves(node))
@@ -172,7 +184,7 @@ class _Exact(_Again):
 
     def computed(self, node: Node, operands: list[np.ndarray]) -> Sequence[np.ndarray]:
         """As it is."""
-        return [widened(np.asarray(r), self.graph.wide) for r in node.compute(operands, True)]
+        return [widened(np.asarray(r), self.graph.wide) for r in self.widely(node)(operands, True)]
 
 
 def _double(array: np.ndarray) -> np.ndarray:
