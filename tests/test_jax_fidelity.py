@@ -13,7 +13,7 @@ jnp = jax.numpy
 lax = jax.lax
 
 from numdebug.observe.frames import Frames  # noqa: E402
-from numdebug.observe.jax.evaluate import host  # noqa: E402
+from numdebug.observe.jax.evaluate import compute, host  # noqa: E402
 from numdebug.observe.jax.interpret import Context, Interpreter, Slot  # noqa: E402
 from numdebug.observe.jax.sites import Sites  # noqa: E402
 
@@ -132,6 +132,18 @@ PLAIN = {
     "complex parts": (lambda v: (jnp.conj(v * 1j), jnp.angle(v + 1j), jnp.abs(v + 2j)), V), "random": (lambda k: (jax.random.uniform(k, (3,)), jax.random.randint(k, (3,), 0, 9)), jax.random.key(3)),
     "shuffle": (lambda k: jax.random.permutation(k, 6), jax.random.key(3)), "categorical": (lambda k: jax.random.categorical(k, X), jax.random.key(3)),
 }  # fmt: skip
+
+
+def test_bits_are_those_of_the_program_s_format_also_in_float64() -> None:
+    kind = np.dtype("int32")
+    (bits,) = compute(lax.bitcast_convert_type_p, {"new_dtype": kind}, [kind], [np.array([-0.0, 1.1])], True)
+    assert np.array_equal(bits, np.array([-0.0, 1.1], np.float32).view(np.int32))
+
+
+def test_sums_over_leading_axes_lose_no_more_than_xla_s() -> None:
+    x = np.abs(np.asarray(_normal(40_000, 3)))
+    (total,) = compute(lax.reduce_sum_p, {"axes": (0,), "out_sharding": None}, [np.dtype("float32")], [x], False)
+    assert np.allclose(total, x.astype(np.float64).sum(0), rtol=3e-7, atol=0)
 
 
 def interpreted(function, *args):

@@ -45,6 +45,7 @@ class Spec:
     timeout: float | None = 60.0
     call: bool = True
     options: dict[str, Any] = field(default_factory=dict)
+    compare: dict[str, Any] | None = None  # a comparison instead of a diagnosis: the fields of comparing.running.Plan
 
 
 def main(spec_path: str) -> None:
@@ -57,7 +58,7 @@ def main(spec_path: str) -> None:
             stream.reconfigure(line_buffering=True, errors="backslashreplace")
     deadline: Deadline | None = None
     try:
-        deadline = observe(spec, journal)
+        deadline = observe(spec, journal) if spec.compare is None else compare(spec.compare, journal)
     except Exception:
         journal.add("failure", where="observing the program", traceback=traceback.format_exc())
     finally:
@@ -113,6 +114,14 @@ def observe(spec: Spec, journal: Journal) -> Deadline:
         pipeline.analyse(watcher, journal, options)
     except Exception:
         journal.add("failure", where="analysing the recorded step", traceback=traceback.format_exc())
+    return deadline
+
+
+def compare(plan: dict[str, Any], journal: Journal) -> Deadline:
+    """Two ways to compute the same thing."""
+    from numdebug.comparing import running
+
+    deadline: Deadline = running.observe(plan, journal)
     return deadline
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from numdebug.arithmetic import Arithmetic
 from numdebug.emulation import Emulation
-from numdebug.observe.arrays import emulated, numbers, updates, whole
+from numdebug.observe.arrays import emulated, numbers, recomputed, updates, whole
 from numdebug.observe.arrays.graph import Graph
 from numdebug.observe.arrays.numbers import FLOATS, widened
 from numdebug.observe.arrays.precision import Precision
@@ -29,6 +30,7 @@ class ArrayRun:
         self.options = options
         self.recording = graph.recording
         self._stats: dict[int, Stats] = {}
+        self._still: tuple[frozenset[int], dict[int, np.ndarray]] | None = None  # values without noise, in float64
 
     # -- what was recorded ---------------------------------------------------------------------------------------
 
@@ -119,6 +121,19 @@ class ArrayRun:
     def gradient_error(self) -> tuple[float, float]:
         """See Run."""
         return self._precision.gradient_error()
+
+    def recompute(self, values: Sequence[Value], how: Arithmetic, given: Mapping[int, np.ndarray] | None = None) -> dict[int, np.ndarray]:
+        """See Run."""
+        return recomputed.recompute(self.graph, values, how, given)
+
+    def deviations(self, values: Sequence[Value], how: Arithmetic) -> dict[int, np.ndarray]:
+        """See Run."""
+        asked = frozenset(v.id for v in values)
+        if self._still is None or self._still[0] != asked:
+            self._still = (asked, recomputed.recompute(self.graph, values, Arithmetic(wide=True)))
+        still = self._still[1]
+        moved = recomputed.recompute(self.graph, values, how)
+        return {key: array - still[key] for key, array in moved.items() if key in still and array.dtype.kind == "f"}
 
     def check_gradients(self) -> list[CheckedGradient]:
         """See Run."""

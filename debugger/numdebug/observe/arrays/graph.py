@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,23 @@ from numdebug.report.model import Repair
 from numdebug.run import Danger, HandWritten, Moved, Replayed
 
 Compute = Callable[[Sequence[np.ndarray], bool], Sequence[np.ndarray]]
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """One elementary operation: a Node, or a part of a composite one (of softmax: maximum, difference, exp, sum and quotient).
+
+    `formats`: of its results, as recorded. `terms`: how many numbers each element of a product is the sum of, where the observer knows.
+    """
+
+    name: str
+    compute: Compute
+    formats: tuple[str, ...]
+    scalars: dict[str, Any] = field(default_factory=dict)
+    terms: int | None = None
+
+
+Step = Callable[[Piece, Sequence[np.ndarray]], Sequence[np.ndarray]]
 
 
 @dataclass(eq=False)
@@ -25,12 +43,15 @@ class Node:
     `given`: its results are data, whatever the arithmetic (random numbers, what came from outside).
     `moved(arrays, generator)`: as `compute` with `wide`, and its own constants (0.1) moved at random by up to half an ulp of their
     format, where that is narrower than the wide one.
+    `inside(arrays, step)`: of a composite operation, as `compute` with `wide`, each of its pieces computed by `step`.
     """
 
     op: Op
     compute: Compute
     given: bool = False
     moved: Callable[[Sequence[np.ndarray], np.random.Generator], Sequence[np.ndarray]] | None = None
+    inside: Callable[[Sequence[np.ndarray], Step], Sequence[np.ndarray]] | None = None
+    terms: int | None = None  # see Piece
 
 
 @dataclass(eq=False)
@@ -61,3 +82,4 @@ class Graph:
     functions: Callable[[], list[HandWritten]] = list  # hand-written derivatives, compared with differences
     made: dict[int, Site] = field(default_factory=dict)  # by Op.index: the Site that constructed the library's layer it ran in
     modules: dict[int, int] = field(default_factory=dict)  # by Op.index: a number for that layer
+    recomputed: int = 0  # operations computed again so far, in whatever arithmetic

@@ -13,6 +13,7 @@ import numpy as np
 
 from numdebug.observe.arrays.graph import Graph, Node
 from numdebug.observe.frames import Place
+from numdebug.observe.jax import pieces
 from numdebug.observe.jax.capture import Entry
 from numdebug.observe.jax.derivatives import functions
 from numdebug.observe.jax.evaluate import host
@@ -192,7 +193,7 @@ class Converter:
             full = [known[id(s)] if id(s) in known else s.constant(wide) for s in item.operands]
             return item.again(full, wide)
 
-        return Node(op, compute, given)
+        return Node(op, compute, given, inside=None if given else pieces.inside(item), terms=pieces.terms(item))
 
     def value(self, slot: Slot) -> Value:
         known = self.values.get(id(slot))

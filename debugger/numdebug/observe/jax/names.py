@@ -51,6 +51,8 @@ def described(item: Item) -> tuple[str, list[Slot], dict[str, Any]]:
         scalars["dim"] = p["axis"]
     elif name == "cast":
         scalars["dtype"] = item.results[0].array.dtype.name
+    elif item.name == "scatter-add":
+        scalars["accumulate"] = True
     elif name == "cat":
         scalars["dim"] = p.get("dimension", 0)
     return name, [o for o in operands if o.number is None] or operands[:0], scalars

@@ -38,6 +38,16 @@ def _convert(arrays: Arrays, params: dict[str, Any], wide: bool) -> np.ndarray:
     return source.astype(target)
 
 
+def _bitcast(arrays: Arrays, params: dict[str, Any], wide: bool) -> np.ndarray:
+    """The bits are those of the format that the program has."""
+    source, target = arrays[0], np.dtype(params["new_dtype"])
+    if wide and source.dtype == np.float64 and target.itemsize == 4:
+        source = source.astype(np.float32)
+    if source.dtype.itemsize != target.itemsize:
+        raise NotImplementedError
+    return np.ascontiguousarray(source).view(target).reshape(source.shape)
+
+
 def _broadcast(arrays: Arrays, params: dict[str, Any], wide: bool) -> np.ndarray:
     shape, dimensions = params["shape"], params["broadcast_dimensions"]
     inner = [1] * len(shape)
@@ -102,10 +112,10 @@ def _reduce(function: Any, identity: Any = None) -> Rule:
     def rule(arrays: Arrays, params: dict[str, Any], wide: bool) -> np.ndarray:
         x = arrays[0]
         axes = tuple(params["axes"])
-        if function in (np.add, np.multiply) and x.dtype.name in LOW:
-            return function.reduce(x.astype(np.float32), axis=axes).astype(x.dtype)
         if function is np.add:
-            return np.sum(x, axis=axes, dtype=x.dtype)
+            return _summed(x.astype(np.float32) if x.dtype.name in LOW else x, axes).astype(x.dtype, copy=False)
+        if function is np.multiply and x.dtype.name in LOW:
+            return function.reduce(x.astype(np.float32), axis=axes).astype(x.dtype)
         if x.dtype == bool and function in (np.maximum, np.minimum):
             return (np.logical_or if function is np.maximum else np.logical_and).reduce(x, axis=axes)
         if not x.size and identity is not None:
@@ -113,6 +123,15 @@ def _reduce(function: Any, identity: Any = None) -> Rule:
         return function.reduce(x, axis=axes, **({"dtype": x.dtype} if function is np.multiply else {}))
 
     return rule
+
+
+def _summed(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    """By halves, as XLA does it. NumPy does so along the last axes alone, and adds up others one row after another."""
+    kept = [d for d in range(x.ndim) if d not in axes]
+    if x.dtype.kind == "f" and kept and kept[-1] > min(axes, default=x.ndim):
+        x = np.ascontiguousarray(x.transpose([*kept, *axes]))
+        axes = tuple(range(len(kept), x.ndim))
+    return np.sum(x, axis=axes, dtype=x.dtype)
 
 
 def _arg(function: Any) -> Rule:
@@ -311,7 +330,7 @@ def _solve_triangle(matrix: np.ndarray, right: np.ndarray, lower: bool, trans: i
 
 STRUCTURAL: dict[str, Rule] = {
     "convert_element_type": _convert, "broadcast_in_dim": _broadcast, "squeeze": _squeeze, "pad": _pad, "slice": _slice,
-    "reshape": _reshape,
+    "bitcast_convert_type": _bitcast, "reshape": _reshape,
     "transpose": lambda arrays, params, wide: arrays[0].transpose(params["permutation"]),
     "rev": lambda arrays, params, wide: np.flip(arrays[0], params["dimensions"]),
     "expand_dims": lambda arrays, params, wide: np.expand_dims(arrays[0], params["dimensions"]),
