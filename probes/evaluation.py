@@ -1,20 +1,23 @@
 """Is a trained network evaluated as it was trained: with dropout active, or with the statistics of the batch at hand?
 
-Measures  for forward passes without gradients: active dropout, and batch normalisation on the statistics of the batch although it keeps
-          running ones, in layers that were trained before; whether the result stays out of every later gradient.
-Costs     one pass over the recorded operations.
+Measures  for forward passes whose result is used and never differentiated: active dropout, and batch normalisation on the statistics of
+          the batch although it keeps running ones, in layers that were trained before or loaded; how far the answers to the same input lie
+          apart when the network is asked again, with all rows and with fewer, and whether evaluation mode ends that.
+Costs     one pass over the recorded operations, and six of that network where there is something to ask.
 Misses    evaluation outside of the recorded steps; attention kernels that drop inside.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from numdebug.answers import Answers, NetworkCall
 from numdebug.evidence import Evidence, Number
-from numdebug.recording import Op, Recording, Site, Value
-from numdebug.run import Run
+from numdebug.recording import Frame, Op, Recording, Site, Value
+from numdebug.run import CannotAsk, Run
 
 QUESTION = "Is a trained network evaluated with dropout or batch statistics active?"
 SILENT = True
@@ -27,28 +30,88 @@ _JUDGED = frozenset({
 })  # fmt: skip
 
 
+@dataclass(frozen=True)
+class _Pass:
+    """One layer in training mode whose result is used, and never differentiated. `followers`: the operations that use it."""
+
+    op: Op
+    kind: str
+    followers: set[int]
+    at: Site | None  # the line that calls the network
+    call: NetworkCall | None
+
+
 def measure(run: Run) -> Iterator[Evidence]:
     """One fact: of the first such pass."""
     recording = run.recording
     if recording.sinks:
         return
-    differentiated = {op.forward for op in recording.ops if op.phase == "backward" and op.forward is not None}
     found = [(op, kind) for op in recording.ops if op.phase == "forward" and (kind := _active(op)) is not None]
-    trained = {_layer(run, op) for op, _ in found if op.grad and _followers(recording, op, differentiated) is None}
-    suspects: list[tuple[Op, str, set[int]]] = []
-    for op, kind in found:
-        if not op.grad and _layer(run, op) in trained:
-            followers = _followers(recording, op, differentiated)
-            if followers is not None and any(recording.ops[i].name in _JUDGED for i in followers):
-                suspects.append((op, kind, followers))
-    if not suspects or _repeated(run, [(op, followers) for op, _, followers in suspects]):
+    suspects = _untrained(run, found) if found else []
+    if not suspects or _repeated(run, [(p.op, p.followers) for p in suspects]):
         return
-    op, kind, _ = suspects[0]
-    at = _called_from(run, op)
-    sites = {"target": at} if at is not None else {}
+    first = suspects[0]
+    answers, why_not = _asked_again(run, first.op)
+    if answers is not None and not (answers.repeated or answers.fewer):
+        return  # asked again, it gives the same answers
+    own = first.op.site is not None and first.at is not None and first.op.site.place != first.at.place
+    functional = answers is not None and answers.repeated_evaluating > 0 and own
+    sites = {"target": first.at} if first.at is not None else {}
+    if functional and first.op.site is not None:
+        sites = {"target": first.op.site}
+    sites |= {f"via{n}": _site(frame) for n, frame in enumerate(run.frames(first.op)) if first.at is not None}
     numbers = {"passes": Number(len(suspects), "calls")}
-    facts = {"active": kind, "op": op.name, "native": op.native, "members": [op.index]}
-    yield Evidence("train-mode-evaluation", "evaluation", site=at, op=op.index, numbers=numbers, facts=facts, sites=sites)
+    facts = {
+        "active": sorted({p.kind for p in suspects if p.at == first.at}, reverse=True), "op": first.op.name, "native": first.op.native, "members": [first.op.index], "functional": functional,
+        "loaded": first.call is not None and first.call.loaded, "why_not": why_not,
+    }  # fmt: skip
+    if answers is not None:
+        numbers |= {"rows": Number(answers.rows, "rows"), "part": Number(answers.part, "rows"), "repeated": Number(answers.repeated)}
+        numbers |= {"repeated_evaluating": Number(answers.repeated_evaluating), "size": Number(answers.size)}
+        if answers.fewer is not None and answers.fewer_evaluating is not None:
+            numbers |= {"fewer": Number(answers.fewer), "fewer_evaluating": Number(answers.fewer_evaluating)}
+    yield Evidence("train-mode-evaluation", "evaluation", site=first.at, op=first.op.index, numbers=numbers, facts=facts, sites=sites)
+
+
+def _untrained(run: Run, found: Sequence[tuple[Op, str]]) -> list[_Pass]:
+    recording = run.recording
+    differentiated = {op.forward for op in recording.ops if op.phase == "backward" and op.forward is not None}
+    last = max((op.index for op in recording.ops if op.phase == "backward"), default=-1)
+    followers = {op.index: _followers(recording, op, differentiated) for op, _ in found}
+    training = [op for op, _ in found if op.grad and followers[op.index] is None]
+    trained, lines = {_layer(run, op) for op in training}, {_place(_called_from(run, op)) for op in training}
+    taken = {sink.value.id for sink in run.consumed() if not (sink.name or "").startswith("_")}
+    named = {sink.value.id for sink in run.consumed() if sink.name}
+    suspects: list[_Pass] = []
+    for op, kind in found:
+        after = followers[op.index]
+        call = run.network_call(op)
+        at = _called_from(run, op, call)
+        if after is None or (call is not None and (call.rivals or not call.outside)) or (op.grad and _place(at) in lines):
+            continue
+        if _layer(run, op) not in trained and not (call is not None and call.loaded):
+            continue
+        kept = taken - named if kind == "batch statistics" else taken  # a pass for the sake of its statistics may leave its result behind
+        made = {v.id for i in after for v in recording.ops[i].outputs}
+        if any(recording.ops[i].name in _JUDGED for i in after) or made & kept:
+            suspects.append(_Pass(op, kind, after, at, call))
+    monitored = {_place(p.at) for p in suspects if p.call is not None and p.call.trained_on and p.op.index < last}
+    return [p for p in suspects if not (p.call is not None and p.call.trained_on and _place(p.at) in monitored)]
+
+
+def _asked_again(run: Run, op: Op) -> tuple[Answers | None, str]:
+    try:
+        return run.ask_again(op), ""
+    except CannotAsk as why:
+        return None, str(why)
+
+
+def _place(site: Site | None) -> tuple[str, int] | None:
+    return site.place if site is not None else None
+
+
+def _site(frame: Frame) -> Site:
+    return Site(frame.file, frame.line, frame.column, frame.end_line, frame.end_column, frame.function)
 
 
 def _layer(run: Run, op: Op) -> object:
@@ -56,10 +119,10 @@ def _layer(run: Run, op: Op) -> object:
     return module if module is not None else op.site.place if op.site is not None else None
 
 
-def _called_from(run: Run, op: Op) -> Site | None:
-    """The line that calls the network: where the frames enter `forward`, the method that PyTorch calls."""
+def _called_from(run: Run, op: Op, call: NetworkCall | None = None) -> Site | None:
+    """The line that calls the network: where the frames enter it, or `forward`, the method that PyTorch calls."""
     frames = run.frames(op)
-    outside = next((n for n, frame in enumerate(frames) if frame.function == "forward"), len(frames))
+    outside = call.outside if call is not None else next((n for n, frame in enumerate(frames) if frame.function == "forward"), len(frames))
     if not frames or not outside:
         return op.site
     f = frames[outside - 1]

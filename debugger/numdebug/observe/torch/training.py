@@ -109,6 +109,11 @@ class Training:
         known = self.owned.get(id(tensor))
         return known is not None and known() is tensor
 
+    def copied(self, tensor: torch.Tensor) -> bool:
+        """Its values were copied into it: from a checkpoint, or from another network."""
+        self._scan()
+        return storage_of(tensor)[0] in self._copied
+
     def leaf(self, tensor: torch.Tensor) -> Leaf | None:
         """What is known of a parameter."""
         known = self.leaves.get(id(tensor))
