@@ -16,6 +16,7 @@ import numpy as np
 
 from numdebug.answers import Answers, NetworkCall
 from numdebug.evidence import Evidence, Number
+from numdebug.load.source import read_somewhere
 from numdebug.recording import Frame, Op, Recording, Site, Value
 from numdebug.run import CannotAsk, Run
 
@@ -24,6 +25,7 @@ SILENT = True
 
 SEVERAL = 3  # stochastic passes over the same input, put together: their spread is wanted (Monte-Carlo dropout)
 # What predictions are turned into. A pass whose result meets none of these was made for something else (statistics brought up to date).
+_ENTRIES = ("forward", "__call__", "call")  # what PyTorch, JAX's libraries and Keras call a network by
 _JUDGED = frozenset({
     "_local_scalar_dense", "argmax", "argmin", "eq", "max", "topk", "gt", "lt", "ge", "le", "cat", "stack", "mean", "sum", "mse_loss",
     "nll_loss", "log_softmax", "binary_cross_entropy", "binary_cross_entropy_with_logits", "l1_loss", "smooth_l1_loss", "huber_loss",
@@ -46,7 +48,7 @@ def measure(run: Run) -> Iterator[Evidence]:
     recording = run.recording
     if recording.sinks:
         return
-    found = [(op, kind) for op in recording.ops if op.phase == "forward" and (kind := _active(op)) is not None]
+    found = [(op, kind) for op in recording.ops if op.phase != "backward" and (kind := run.training_mode(op)) is not None]
     suspects = _untrained(run, found) if found else []
     if not suspects or _repeated(run, [(p.op, p.followers) for p in suspects]):
         return
@@ -62,7 +64,8 @@ def measure(run: Run) -> Iterator[Evidence]:
     sites |= {f"via{n}": _site(frame) for n, frame in enumerate(run.frames(first.op)) if first.at is not None}
     numbers = {"passes": Number(len(suspects), "calls")}
     facts = {
-        "active": sorted({p.kind for p in suspects if p.at == first.at}, reverse=True), "op": first.op.name, "native": first.op.native, "members": [first.op.index], "functional": functional,
+        "active": sorted({p.kind for p in suspects if p.at == first.at}, reverse=True), "op": first.op.name, "native": first.op.native,
+        "members": [first.op.index], "functional": functional,
         "loaded": first.call is not None and first.call.loaded, "why_not": why_not,
     }  # fmt: skip
     if answers is not None:
@@ -80,8 +83,7 @@ def _untrained(run: Run, found: Sequence[tuple[Op, str]]) -> list[_Pass]:
     followers = {op.index: _followers(recording, op, differentiated) for op, _ in found}
     training = [op for op, _ in found if op.grad and followers[op.index] is None]
     trained, lines = {_layer(run, op) for op in training}, {_place(_called_from(run, op)) for op in training}
-    taken = {sink.value.id for sink in run.consumed() if not (sink.name or "").startswith("_")}
-    named = {sink.value.id for sink in run.consumed() if sink.name}
+    taken = {sink.value.id: sink.name for sink in run.consumed() if not (sink.name or "").startswith("_")}
     suspects: list[_Pass] = []
     for op, kind in found:
         after = followers[op.index]
@@ -91,9 +93,11 @@ def _untrained(run: Run, found: Sequence[tuple[Op, str]]) -> list[_Pass]:
             continue
         if _layer(run, op) not in trained and not (call is not None and call.loaded):
             continue
-        kept = taken - named if kind == "batch statistics" else taken  # a pass for the sake of its statistics may leave its result behind
-        made = {v.id for i in after for v in recording.ops[i].outputs}
-        if any(recording.ops[i].name in _JUDGED for i in after) or made & kept:
+        names = [taken[v.id] for i in after for v in recording.ops[i].outputs if v.id in taken]
+        if kind == "batch statistics":  # a pass for the sake of its statistics may leave its result behind under a name
+            names = [name for name in names if name is None or read_somewhere(name)]
+        judged = any(recording.ops[i].name in _JUDGED and run.training_mode(recording.ops[i]) is None for i in after)
+        if judged or names:
             suspects.append(_Pass(op, kind, after, at, call))
     monitored = {_place(p.at) for p in suspects if p.call is not None and p.call.trained_on and p.op.index < last}
     return [p for p in suspects if not (p.call is not None and p.call.trained_on and _place(p.at) in monitored)]
@@ -115,28 +119,22 @@ def _site(frame: Frame) -> Site:
 
 
 def _layer(run: Run, op: Op) -> object:
+    """By which its calls are told apart: the library's object, or its line; a network of the library's layers alone has no line of its own."""
     module = run.module(op)
-    return module if module is not None else op.site.place if op.site is not None else None
+    if module is not None:
+        return module
+    own = any(frame.function in _ENTRIES for frame in run.frames(op))
+    return op.site.place if own and op.site is not None else op.name
 
 
 def _called_from(run: Run, op: Op, call: NetworkCall | None = None) -> Site | None:
-    """The line that calls the network: where the frames enter it, or `forward`, the method that PyTorch calls."""
+    """The line that calls the network: where the frames enter it, or a method that its library calls."""
     frames = run.frames(op)
-    outside = call.outside if call is not None else next((n for n, frame in enumerate(frames) if frame.function == "forward"), len(frames))
+    outside = call.outside if call is not None else next((n for n, frame in enumerate(frames) if frame.function in _ENTRIES), len(frames))
     if not frames or not outside:
         return op.site
     f = frames[outside - 1]
     return Site(f.file, f.line, f.column, f.end_line, f.end_column, f.function, None, op.step)
-
-
-def _active(op: Op) -> str | None:
-    if op.name == "bernoulli" and op.in_place and isinstance(op.scalars.get("p"), float) and 0 < op.scalars["p"] < 1:
-        return "dropout"
-    if op.name == "dropout" and op.scalars.get("train"):
-        return "dropout"
-    if op.name == "batch_norm" and op.scalars.get("training") and len([v for v in op.operands if len(v.shape) == 1]) >= 4:
-        return "batch statistics"  # with weight, bias and both running statistics given
-    return None
 
 
 def _followers(recording: Recording, op: Op, differentiated: set[int]) -> set[int] | None:
@@ -148,7 +146,7 @@ def _followers(recording: Recording, op: Op, differentiated: set[int]) -> set[in
             return None
         for value in current.outputs:
             for user in recording.consumers(value):
-                if user.index not in seen and user.phase == "forward":
+                if user.index not in seen and user.phase != "backward":
                     seen.add(user.index)
                     todo.append(user)
     return seen - {op.index}
@@ -160,19 +158,29 @@ def _repeated(run: Run, passes: list[tuple[Op, set[int]]]) -> bool:
     for op, followers in passes:
         source = _input_of(run.recording, op)
         numbers = run.array(source) if source is not None else None
+        if numbers is not None and _same_rows(run, op, source, numbers):
+            return True
         if numbers is not None:
             inputs.setdefault((_layer(run, op), np.ascontiguousarray(numbers).tobytes()), []).append(followers)
     return any(len(several) >= SEVERAL and set.intersection(*several[:SEVERAL]) for several in inputs.values())
 
 
+def _same_rows(run: Run, op: Op, source: Value | None, numbers: np.ndarray) -> bool:
+    """The same rows many times in one call: copied by the program, or by a map over random numbers."""
+    if op.name == "batch_norm" or source is None or numbers.ndim < 2 or len(numbers) < SEVERAL:
+        return False
+    rows = np.ascontiguousarray(numbers).reshape(len(numbers), -1)
+    return len(np.unique(rows, axis=0)) * SEVERAL <= len(rows)
+
+
 def _input_of(recording: Recording, op: Op) -> Value | None:
-    """What the stochastic operation is applied to: for dropout, the other factor of the product that the mask goes into."""
-    if op.name != "bernoulli":
+    """What the stochastic operation is applied to: for dropout, what the mask is multiplied with or chooses from."""
+    if op.name not in ("bernoulli", "random"):
         return op.operands[0] if op.operands else None
     todo = [op]
     for _ in range(4):
-        users = [u for o in todo for v in o.outputs for u in recording.consumers(v) if u.phase == "forward"]
-        product = next((u for u in users if u.name == "mul" and len(u.operands) == 2), None)
+        users = [u for o in todo for v in o.outputs for u in recording.consumers(v) if u.phase != "backward"]
+        product = next((u for u in users if (u.name == "mul" and len(u.operands) == 2) or u.name == "where"), None)
         if product is not None:
             made = {v.id for o in todo for v in o.outputs}
             return next((v for v in product.operands if v.id not in made), None)

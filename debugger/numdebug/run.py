@@ -233,6 +233,10 @@ class Run(Protocol):
         """Values that backward read after they had been overwritten."""
         ...
 
+    def training_mode(self, op: Op) -> str | None:
+        """"dropout" or "batch statistics" where a layer's training mode made the operation run; None otherwise."""
+        ...
+
     def network_call(self, op: Op) -> NetworkCall | None:
         """The call of a whole network that an operation of its training mode ran in; None where it was not kept."""
         ...

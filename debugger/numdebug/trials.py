@@ -92,8 +92,9 @@ def in_program(d: Diagnosis, trial: Try | None, failed: bool, was: float | None 
         return untried(d, "the change could not be written into the program")
     if not outcome.finite:
         return _failed(d, f"run again {outcome.change}, the program fails")
-    line = d.site.line + PUT_BEFORE.get(d.repair.form, 0) if d.site is not None else 0
-    if not failed and any(at == line for _, at in outcome.silent):
+    line = d.site.line if d.site is not None else 0
+    moved = line + PUT_BEFORE.get(d.repair.form, 0)
+    if not failed and any(at in (line, moved) for _, at in outcome.silent):
         return _failed(d, f"run again {outcome.change}, the same line shows the same harm")
     if d.repair.form == "learning_rate" and not (outcome.falls if failed else outcome.learns):
         return _failed(d, f"run again {outcome.change}, the loss does not fall either")

@@ -27,7 +27,7 @@ from numdebug.catalogue._words import repair_ops
 from numdebug.report.model import Repair
 from numdebug.rules import Anywhere, Found, seen
 
-
+_FIX = "evaluate the network in evaluation mode: model.eval() before it"
 _ACTIVE = {"dropout": "dropout is active", "batch statistics": "batch normalisation uses the statistics of the rows at hand"}
 
 
@@ -38,12 +38,13 @@ def _because(hit: Found) -> str:
     state = "it stays so in evaluation mode" if e["functional"] else "the network is still in training mode"
     asked = ""
     if e["repeated"]:
-        asked = f"; two calls with the same {e['rows']} rows differ by {e['repeated']:.3g}"
+        asked = f"two calls with the same {e['rows']} rows differ by {e['repeated']:.3g}"
     elif e["fewer"]:
-        asked = f"; {e['part']} of the {e['rows']} rows alone get answers that differ by {e['fewer']:.3g}"
+        asked = f"{e['part']} of the {e['rows']} rows alone get answers that differ by {e['fewer']:.3g}"
     if asked and not e["functional"]:
         calm = e["repeated_evaluating"] if e["repeated"] else e["fewer_evaluating"]
-        asked += f" (answers go up to {e['size']:.3g}), in evaluation mode by {calm:.1g}"
+        asked += f", in evaluation mode by {calm:.1g}; answers go up to {e['size']:.3g}"
+    asked = f" ({asked})" if asked else ""
     return f"in a layer that was {before}, while its result is used and not learned from, {what}: {state}{asked}"
 
 
@@ -51,7 +52,7 @@ def _repair(hits: Sequence[Found]) -> Repair:
     e = hits[0][0]
     if e["functional"]:
         return repair_ops("dropout_training", "pass training=self.training to the dropout", hits[:1])
-    return repair_ops("evaluation_mode", "call model.eval() before evaluation and model.train() after it", hits[:1])
+    return repair_ops("evaluation_mode", _FIX, hits[:1])
 
 
 BROKEN = """\
@@ -84,7 +85,7 @@ bug = Bug(
     family="difference",
     when=seen("train-mode-evaluation") & ~Anywhere(seen("symptom")),
     because=_because,
-    fix="call model.eval() before evaluation and model.train() after it",
+    fix=_FIX,
     repair=_repair,
     severity="warning",
     symptoms=("accuracy below the published one", "same input gives different output", "evaluation is random"),

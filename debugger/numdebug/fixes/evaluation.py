@@ -40,9 +40,14 @@ def _is_dropout(source: Source, call: ast.Call) -> bool:
 
 @form("evaluation_mode")
 def write_evaluation_mode(job: Job) -> None:
-    """`model.eval()` before the statement that calls the model; `model.train()` after it where training goes on in training mode."""
+    """`model.eval()` before the statement that calls the model; `model.train()` after it where training goes on in training mode.
+
+    Of JAX's libraries and Keras: the switch in the call itself the other way round, or `eqx.nn.inference_mode(model)`.
+    """
     for role in job.each():
         source, call = job.find(role, ast.Call)
+        if not spelling.imported(source, "torch") and (_switched(job, source, call) or _inference(job, source, call)):
+            continue
         model = call.func.value if isinstance(call.func, ast.Attribute) and call.func.attr == "forward" else call.func
         name = scope.dotted(model)
         if name is None:
@@ -63,6 +68,38 @@ def write_evaluation_mode(job: Job) -> None:
         job.before(source, statement, f"{name}.eval()")
         if again:
             job.after(source, statement, f"{name}.train()")
+
+
+_OFF = frozenset({"train", "training", "is_training"})  # switches of training mode by their usual names; those below work against it
+_ON = frozenset({"deterministic", "use_running_average", "inference", "eval"})
+
+
+def _switched(job: Job, source: Source, call: ast.Call) -> bool:
+    """A plain True or False that the call gives to a keyword: the only one, or the one with a usual name."""
+    plain = [k for k in call.keywords if isinstance(k.value, ast.Constant) and isinstance(k.value.value, bool) and k.arg]
+    usual = [k for k in plain if k.arg in _OFF | _ON]
+    chosen = usual if usual else plain if len(plain) == 1 else []
+    for keyword in chosen:
+        given = keyword.value
+        assert isinstance(given, ast.Constant)
+        if (keyword.arg in _OFF and given.value is False) or (keyword.arg in _ON and given.value is True):
+            continue
+        job.replace(source, given, str(not given.value))
+    return bool(chosen)
+
+
+def _inference(job: Job, source: Source, call: ast.Call) -> bool:
+    """`eqx.nn.inference_mode(model)` in the place of a model of Equinox, also inside of `jax.vmap(model)`."""
+    package = spelling.name_of(source, "equinox")
+    if package is None:
+        return False
+    model: ast.expr = call.func
+    while isinstance(model, ast.Call) and model.args:
+        model = model.args[0]
+    if scope.dotted(model) is None:
+        return False
+    job.replace(source, model, f"{package}.nn.inference_mode({source.text(model)})")
+    return True
 
 
 def _same_name(source: Source, model: ast.expr, statement: ast.stmt) -> None:

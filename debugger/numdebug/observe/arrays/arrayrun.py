@@ -207,6 +207,10 @@ class ArrayRun:
         """None are recorded."""
         return []
 
+    def training_mode(self, op: Op) -> str | None:
+        """See Run."""
+        return self.graph.modes.get(op.index)
+
     def network_call(self, op: Op) -> NetworkCall | None:
         """Calls of networks are not kept."""
         return None

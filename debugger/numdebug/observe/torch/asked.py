@@ -15,6 +15,7 @@ from numdebug.answers import Answers, NetworkCall
 from numdebug.observe.frames import Frames
 from numdebug.observe.torch.finite import tensors_in
 from numdebug.observe.torch.records import Raw
+from numdebug.recording import Op
 from numdebug.run import CannotAsk
 
 MODES = frozenset({
@@ -23,6 +24,17 @@ MODES = frozenset({
 })  # fmt: skip
 """Operations that training mode switches on."""
 KEPT = 8  # calls with gradients, and as many without: each keeps its input
+
+
+def training_mode(op: Op) -> str | None:
+    """See Run."""
+    if op.name == "bernoulli" and op.in_place and isinstance(op.scalars.get("p"), float) and 0 < op.scalars["p"] < 1:
+        return "dropout"
+    if op.name == "dropout" and op.scalars.get("train"):
+        return "dropout"
+    if op.name == "batch_norm" and op.scalars.get("training") and len([v for v in op.operands if len(v.shape) == 1]) >= 4:
+        return "batch statistics"  # with weight, bias and both running statistics given
+    return None
 
 
 @dataclass

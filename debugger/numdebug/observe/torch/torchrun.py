@@ -242,6 +242,10 @@ class TorchRun:
         held = self.converter.raws[op.index].module
         return id(held) if held is not None else None
 
+    def training_mode(self, op: Op) -> str | None:
+        """See Run."""
+        return asked.training_mode(op)
+
     def network_call(self, op: Op) -> NetworkCall | None:
         """See Run."""
         return asked.described(self.observer, self.converter.raws[op.index])
