@@ -119,7 +119,7 @@ def _site(frame: Frame) -> Site:
 
 
 def _layer(run: Run, op: Op) -> object:
-    """By which its calls are told apart: the library's object, or its line; a network of the library's layers alone has no line of its own."""
+    """What its calls have in common: the library's object, or the line; of a network of library layers alone, no line is its own."""
     module = run.module(op)
     if module is not None:
         return module
