@@ -50,17 +50,18 @@ def measure(run: Run) -> Iterator[Evidence]:
         return
     found = [(op, kind) for op in recording.ops if op.phase != "backward" and (kind := run.training_mode(op)) is not None]
     suspects = _untrained(run, found) if found else []
-    if not suspects or _repeated(run, [(p.op, p.followers) for p in suspects]):
+    if not suspects or _repeated(run, [(p.op, p.followers) for p in suspects if p.kind == "dropout"]):
         return
     first = suspects[0]
-    answers, why_not = _asked_again(run, first.op)
+    answers, why_not = _asked_again(run, [p.op for p in suspects if p.at == first.at])
     if answers is not None and not (answers.repeated or answers.fewer):
         return  # asked again, it gives the same answers
     own = first.op.site is not None and first.at is not None and first.op.site.place != first.at.place
-    functional = answers is not None and answers.repeated_evaluating > 0 and own
+    still = answers is not None and (answers.repeated_evaluating > 0 or (not answers.repeated and _apart(answers)))
+    functional = still and own
     sites = {"target": first.at} if first.at is not None else {}
     if functional and first.op.site is not None:
-        sites = {"target": first.op.site}
+        sites = {"target": (run.made(first.op) if first.kind == "batch statistics" else None) or first.op.site}
     sites |= {f"via{n}": _site(frame) for n, frame in enumerate(run.frames(first.op)) if first.at is not None}
     numbers = {"passes": Number(len(suspects), "calls")}
     facts = {
@@ -103,11 +104,20 @@ def _untrained(run: Run, found: Sequence[tuple[Op, str]]) -> list[_Pass]:
     return [p for p in suspects if not (p.call is not None and p.call.trained_on and _place(p.at) in monitored)]
 
 
-def _asked_again(run: Run, op: Op) -> tuple[Answers | None, str]:
-    try:
-        return run.ask_again(op), ""
-    except CannotAsk as why:
-        return None, str(why)
+def _asked_again(run: Run, ops: Sequence[Op]) -> tuple[Answers | None, str]:
+    """Of these calls on one line, the last ones are kept."""
+    why_not = ""
+    for op in (ops[0], ops[-1]):
+        try:
+            return run.ask_again(op), ""
+        except CannotAsk as why:
+            why_not = str(why)
+    return None, why_not
+
+
+def _apart(answers: Answers) -> bool:
+    """In evaluation mode, fewer rows still get other answers: not by rounding, but like in training mode."""
+    return answers.fewer is not None and answers.fewer_evaluating is not None and answers.fewer_evaluating > 0.5 * answers.fewer
 
 
 def _place(site: Site | None) -> tuple[str, int] | None:
@@ -156,6 +166,8 @@ def _repeated(run: Run, passes: list[tuple[Op, set[int]]]) -> bool:
     """The same input several times, and the results put together."""
     inputs: dict[tuple[object, bytes], list[set[int]]] = {}
     for op, followers in passes:
+        if any(user.name == op.name == "random" for v in op.outputs for user in run.recording.consumers(v)):
+            continue  # the bits of a mask that follows
         source = _input_of(run.recording, op)
         numbers = run.array(source) if source is not None else None
         if numbers is not None and _same_rows(run, op, source, numbers):

@@ -50,8 +50,10 @@ def _because(hit: Found) -> str:
 
 def _repair(hits: Sequence[Found]) -> Repair:
     e = hits[0][0]
-    if e["functional"]:
+    if e["functional"] and "dropout" in e["active"]:
         return repair_ops("dropout_training", "pass training=self.training to the dropout", hits[:1])
+    if e["functional"]:
+        return repair_ops("running_statistics", "let the layer keep running statistics", hits[:1])
     return repair_ops("evaluation_mode", _FIX, hits[:1])
 
 

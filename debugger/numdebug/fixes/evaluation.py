@@ -10,7 +10,7 @@ from numdebug.fixes.job import Job, form
 from numdebug.fixes.source import Refused, Source
 
 _DROPOUTS = frozenset({
-    "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout",
+    "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout", "scaled_dot_product_attention",
 })  # fmt: skip
 _TRAINS = frozenset({"backward", "step"})
 
@@ -24,6 +24,12 @@ def write_dropout_training(job: Job) -> None:
         owner = source.nearest(call, ast.FunctionDef)
         if owner is None or [a.arg for a in owner.args.args][:1] != ["self"] or not isinstance(source.parent(owner), ast.ClassDef):
             raise Refused("no module whose mode it could follow")
+        if (spelling.means(source, call.func) or "").endswith("scaled_dot_product_attention"):
+            rate = next((k.value for k in call.keywords if k.arg == "dropout_p"), call.args[4] if len(call.args) > 4 else None)
+            if rate is None:
+                raise Refused("no rate is given here")
+            job.replace(source, rate, f"{source.text(rate)} if self.training else 0.0")
+            continue
         given = next((k.value for k in call.keywords if k.arg == "training"), call.args[2] if len(call.args) > 2 else None)
         if given is not None:
             job.replace(source, given, "self.training")
@@ -36,6 +42,18 @@ def write_dropout_training(job: Job) -> None:
 
 def _is_dropout(source: Source, call: ast.Call) -> bool:
     return (spelling.means(source, call.func) or "").removeprefix("torch.nn.functional.") in _DROPOUTS
+
+
+@form("running_statistics")
+def write_running_statistics(job: Job) -> None:
+    """`track_running_stats=True` where a layer was constructed without."""
+    for role in job.each():
+        source, given = job.find(role, ast.Call, _without_statistics)
+        job.replace(source, next(k.value for k in given.keywords if k.arg == "track_running_stats"), "True")
+
+
+def _without_statistics(call: ast.Call) -> bool:
+    return any(k.arg == "track_running_stats" and isinstance(k.value, ast.Constant) and k.value.value is False for k in call.keywords)
 
 
 @form("evaluation_mode")

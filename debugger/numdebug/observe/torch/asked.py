@@ -20,20 +20,22 @@ from numdebug.run import CannotAsk
 
 MODES = frozenset({
     "aten::bernoulli_", "aten::bernoulli", "aten::native_dropout", "aten::native_batch_norm", "aten::_native_batch_norm_legit",
-    "aten::cudnn_batch_norm", "aten::_batch_norm_with_update",
+    "aten::cudnn_batch_norm", "aten::_batch_norm_with_update", "aten::batch_norm", "aten::dropout", "aten::dropout_", "aten::feature_dropout",
 })  # fmt: skip
 """Operations that training mode switches on."""
 KEPT = 8  # calls with gradients, and as many without: each keeps its input
 
 
-def training_mode(op: Op) -> str | None:
+def training_mode(op: Op, module: Any) -> str | None:
     """See Run."""
     if op.name == "bernoulli" and op.in_place and isinstance(op.scalars.get("p"), float) and 0 < op.scalars["p"] < 1:
         return "dropout"
     if op.name == "dropout" and op.scalars.get("train"):
         return "dropout"
-    if op.name == "batch_norm" and op.scalars.get("training") and len([v for v in op.operands if len(v.shape) == 1]) >= 4:
-        return "batch statistics"  # with weight, bias and both running statistics given
+    if op.name == "batch_norm" and op.scalars.get("training"):
+        given = len([v for v in op.operands if len(v.shape) == 1]) >= 4  # weight, bias and both running statistics
+        if given or isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
+            return "batch statistics"
     return None
 
 

@@ -244,7 +244,7 @@ class TorchRun:
 
     def training_mode(self, op: Op) -> str | None:
         """See Run."""
-        return asked.training_mode(op)
+        return asked.training_mode(op, self.converter.raws[op.index].module)
 
     def network_call(self, op: Op) -> NetworkCall | None:
         """See Run."""

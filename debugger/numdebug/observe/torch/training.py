@@ -112,7 +112,9 @@ class Training:
     def copied(self, tensor: torch.Tensor) -> bool:
         """Its values were copied into it: from a checkpoint, or from another network."""
         self._scan()
-        return storage_of(tensor)[0] in self._copied
+        storage, address = storage_of(tensor)
+        origin = self.tracer.origin(storage, address)
+        return storage in self._copied or (origin is not None and origin[1] == "aten::clone")  # copy.deepcopy clones
 
     def leaf(self, tensor: torch.Tensor) -> Leaf | None:
         """What is known of a parameter."""
