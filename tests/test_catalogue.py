@@ -9,9 +9,12 @@ import pytest
 from forked import apply, loud, silent
 
 from numdebug.catalogue import Bug, bugs
+from numdebug.comparing.asking import Asked, compare
 
 SECTIONS = ["What happens", "Why it matters", "How we know", "Not this", "Fix", "Read on"]
-PROGRAMS = [pytest.param(b, framework, id=f"{b.id}-{framework}") for b in bugs().values() for framework in b.broken]
+EVERY = [(b, framework) for b in bugs().values() for framework in b.broken]
+PROGRAMS = [pytest.param(b, framework, id=f"{b.id}-{framework}") for b, framework in EVERY if b.compared is None]
+PAIRS = [pytest.param(b, framework, id=f"{b.id}-{framework}") for b, framework in EVERY if b.compared is not None]
 UNTRIED = {
     "shuffled-labels": "which of two orders is the right one cannot be seen",
     "train-eval-mismatch": "which passes are meant as evaluation is the programmer's to say",
@@ -46,6 +49,24 @@ def test_the_fixed_program_is_silent(bug: Bug, framework: str, diagnose_in, tmp_
     file.write_text(bug.fixed[framework])
     outcome = diagnose(file)
     assert silent(outcome), outcome.report.verdict
+
+
+@pytest.mark.parametrize(("bug", "framework"), PAIRS)
+def test_two_sides_that_differ_are_explained_and_the_fixed_ones_agree(bug: Bug, framework: str, tmp_path: Path):
+    file = tmp_path / "model.py"
+    a, b = (f"{file}:{name}" for name in bug.compared)
+    file.write_text(bug.broken[framework])
+    outcome = compare(Asked(a, b))
+    assert [c.explanation for c in outcome.report.comparisons] == [bug.id], outcome.report.verdict
+    assert outcome.exit_code == int(bug.severity == "error")
+    (found,) = outcome.report.diagnoses
+    assert (found.bug, found.severity) == (bug.id, bug.severity)
+    if bug.severity == "error":
+        assert found.site.line == culprit(bug.broken[framework])
+    file.write_text(bug.fixed[framework])
+    again = compare(Asked(a, b))
+    assert again.report.comparisons[0].explanation in ("identical", "rounding-difference"), again.report.verdict
+    assert again.exit_code == 0
 
 
 @pytest.mark.parametrize("bug", bugs().values(), ids=lambda b: b.id)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Products = Literal["tf32", "tf32-truncated", "bfloat16", "float16"]
+SAMPLES = 8  # seeds of noise for one envelope: a single element's standard deviation is then known to about 25 %
 
 
 @dataclass(frozen=True)
@@ -14,7 +15,7 @@ class Arithmetic:
     """In the program's own formats, but for what follows. Comparisons and argmax are decided anew, random numbers are as recorded.
 
     `noise`: a seed. Every operation's result is moved at random by what its own rounding may amount to in its format: by half an ulp at
-    most, times `ulps`; a sum or product by `growth`. Such a pass is computed and handed out in float64.
+    most, times `ulps`; a sum or product by `growth`. Run.deviations hands out by how much.
     `products`: the operands of matrix products and convolutions are rounded to this format first (truncated: towards zero, as some tensor
     cores do), sums stay in the program's format. With `noise`, operands of products move by half an ulp of that format at random instead.
     `order`: a seed. Terms of matrix products and sums are added in another order, in parts.

@@ -26,6 +26,7 @@ from numdebug.load.runner import Runner, Wishes
 from numdebug.load.script import Script
 from numdebug.load.state import State
 from numdebug.patching import patched
+from numdebug.repeat.apart import Apart
 
 FRAMEWORKS = ("torch", "jax", "keras", "tensorflow", "mxnet")
 AGAIN = (10.0, 3.0)  # a second run may take so many seconds plus so many times the first run, and never more than the time limit
@@ -44,6 +45,7 @@ class Spec:
     timeout: float | None = 60.0
     call: bool = True
     options: dict[str, Any] = field(default_factory=dict)
+    compare: dict[str, Any] | None = None  # a comparison instead of a diagnosis: the fields of comparing.running.Plan
 
 
 def main(spec_path: str) -> None:
@@ -56,7 +58,7 @@ def main(spec_path: str) -> None:
             stream.reconfigure(line_buffering=True, errors="backslashreplace")
     deadline: Deadline | None = None
     try:
-        deadline = observe(spec, journal)
+        deadline = observe(spec, journal) if spec.compare is None else compare(spec.compare, journal)
     except Exception:
         journal.add("failure", where="observing the program", traceback=traceback.format_exc())
     finally:
@@ -93,12 +95,15 @@ def observe(spec: Spec, journal: Journal) -> Deadline:
         journal.add("stage", name="analyse")
         return second
 
+    apart = Apart(spec.path, spec.given, spec.args, spec.name, spec.inputs, spec.call, spec.timeout, options, journal)
     options["run_again"] = run_again
+    options["run_apart"] = apart
     deadline.arm(spec.timeout, watcher.expire)
     journal.add("stage", name="run")
     begin = time.monotonic()
     Runner(script, wishes, watcher, deadline, journal, observing.Stop).run()
-    again = AGAIN[0] + AGAIN[1] * (time.monotonic() - begin)
+    apart.ended(time.monotonic() - begin, not deadline.passed and not watcher.failed)
+    again = AGAIN[0] + AGAIN[1] * apart.seconds
     journal.add("stage", name="analyse")
     describe_environment(journal)
     try:
@@ -109,6 +114,14 @@ def observe(spec: Spec, journal: Journal) -> Deadline:
         pipeline.analyse(watcher, journal, options)
     except Exception:
         journal.add("failure", where="analysing the recorded step", traceback=traceback.format_exc())
+    return deadline
+
+
+def compare(plan: dict[str, Any], journal: Journal) -> Deadline:
+    """Two ways to compute the same thing."""
+    from numdebug.comparing import running
+
+    deadline: Deadline = running.observe(plan, journal)
     return deadline
 
 

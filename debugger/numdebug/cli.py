@@ -107,6 +107,55 @@ def diagnose(
 
 
 @cli.command()
+@click.argument("target", metavar="PATH[:NAME]")
+@click.argument("other", metavar="[OTHER[:NAME]]", required=False)
+@click.argument("args", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS...]")
+@click.option("--vary", multiple=True, callback=words, metavar="AXIS,...", help="What to vary, of one program; see below.")
+@click.option("--rows", type=click.IntRange(min=1), metavar="K", help="So many rows of the batch (default 10).")
+@click.option("--input", "inputs", multiple=True, metavar="SPEC", help="Invent an input: 'x=float32[8,3,32,32]', 'ids=int64[4,16]<1000'.")
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="For each run of the program (default 60).")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the report there instead of to stdout.")
+def compare(
+    target: str,
+    other: str | None,
+    args: tuple[str, ...],
+    vary: tuple[str, ...],
+    rows: int | None,
+    inputs: tuple[str, ...],
+    timeout: float | None,
+    form: str,
+    output: Path | None,
+) -> int:
+    """Compute the same thing two ways and say whether rounding explains the difference.
+
+    \b
+    numdebug compare model.py:net                   # a batch and its rows, threads, kernels, TF32 (predicted)
+    numdebug compare model.py:net --vary compiled   # op by op against compiled
+    numdebug compare layer.py:dense layer.py:reference   # a layer against a function of NumPy
+    numdebug compare old.py new.py                  # two programs, operation by operation
+    numdebug compare before.npz after.npz           # recorded arrays; also .safetensors, .pt
+
+    \b
+    To vary: rows, order, runs, threads, onednn, compiled, memory, mode, deterministic, float64, bfloat16, float16, cuda,
+    and predicted from the recorded computation: sums, tf32, tf32-truncated.
+
+    \b
+    Exit: 0 identical or explained by rounding, 1 a difference that rounding does not explain, 2 bad usage or file, 3 an error of numdebug
+    itself, 4 nothing could be compared, 130 interrupted.
+    """
+    from numdebug import diagnosing
+    from numdebug.comparing import asking
+
+    if output is not None:
+        diagnosing.check_writable(output, target)
+    progress(f"running {target}; the report follows when it has ended (Ctrl-C to stop it now)")
+    outcome = asking.compare(asking.Asked(target, other, vary, rows, args, inputs, timeout))
+    write(rendered(outcome, form, output is None), output)
+    return outcome.exit_code
+
+
+@cli.command()
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True)
 def demo(form: str) -> int:
     """Diagnose a shipped training script whose loss turns NaN."""
@@ -205,11 +254,13 @@ def rendered(outcome: Outcome, form: str, to_terminal: bool, notes: bool = False
         return concise.render(outcome.report)
     import shutil
 
-    from numdebug.report import terminal
+    from numdebug.report import comparisons, terminal
 
     on_terminal = to_terminal and sys.stdout.isatty()
     width = min(shutil.get_terminal_size((100, 24)).columns, 140) if on_terminal else 100
     colour = on_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    if outcome.report.comparisons:
+        return comparisons.render(outcome.report, outcome.source, width, colour)
     return terminal.render(outcome.report, outcome.source, width, colour, notes)
 
 

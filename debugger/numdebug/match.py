@@ -42,18 +42,26 @@ def diagnosis(bug: Bug, hit: Found, hits: Sequence[Found]) -> Diagnosis:
     return Diagnosis(
         bug=bug.id,
         title=f"foretold: {bug.title}" if head["predicted"] else bug.title,
-        severity=_foretold(head) if head["predicted"] else bug.severity,
+        severity=_foretold(head) if head["predicted"] else _graded(bug, head),
         confidence=0.5,
         because=bug.because(hit),
         site=head.site,
         op=head["op"] if isinstance(head["op"], str) else None,
         native_op=head["native"] if isinstance(head["native"], str) else None,
         phase=head["phase"] if isinstance(head["phase"], str) else None,
-        confirmed_why="not run again yet",
+        confirmed="yes" if head["cured"] else "not-tried",
+        confirmed_why=str(head["proof"]) if head["proof"] else "not run again yet",
         fix=Fix(repair.summary if repair is not None else bug.fix),
         evidence=tuple(dict.fromkeys(e.id for one in hits for e in one)),
         repair=repair,
     )
+
+
+def _graded(bug: Bug, head: Evidence) -> Severity:
+    """What arithmetic explains fails nobody's build."""
+    if head.kind != "difference":
+        return bug.severity
+    return "error" if not head["explained"] else "note" if bug.severity == "note" else "warning"
 
 
 def _foretold(head: Evidence) -> Severity:

@@ -212,6 +212,10 @@ class Run(Protocol):
         """
         ...
 
+    def deviations(self, values: Sequence[Value], how: Arithmetic) -> dict[int, np.ndarray]:
+        """By id: by how much the noise of `how` moves these values; float32 or float64, on the scale of the program's own rounding."""
+        ...
+
     def check_gradients(self) -> list[CheckedGradient]:
         """Every parameter's gradient of the last recorded loss against differences in float64."""
         ...

@@ -26,6 +26,7 @@ class Bug:
     broken: dict[str, str] = field(default_factory=dict)
     fixed: dict[str, str] = field(default_factory=dict)
     explains: tuple[str, ...] = ()  # ids whose facts this root cause brings about: never reported beside it
+    compared: tuple[str, str] | None = None  # found by a comparison: the names in its programs that are held against each other
     page: str = ""
 
     def documented(self, page: str) -> Bug:

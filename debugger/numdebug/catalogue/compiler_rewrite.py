@@ -20,12 +20,15 @@ Read on
 from __future__ import annotations
 
 from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._difference import because, difference
 from numdebug.catalogue._words import repair_ops
 from numdebug.rules import Found, seen
 
 
 def _because(hit: Found) -> str:
     e = hit[0]
+    if e.kind == "difference":
+        return because(hit)
     what = f"its {e['equation']} was rewritten" if e["equation"] else "it was rewritten"
     return (
         f"compiled, the call gives {e['non_finite']} of {e['size']} elements that are not finite; "
@@ -66,7 +69,7 @@ bug = Bug(
     id="compiler-rewrite",
     title="a formula that the compiler rearranged, and that does not bear it",
     family="difference",
-    when=seen("compiled-apart"),
+    when=seen("compiled-apart") | difference("compiler-rewrite"),
     because=_because,
     fix="keep the operation apart with jax.lax.optimization_barrier, or rearrange it so that no order of its operations leaves the range",
     repair=lambda hits: repair_ops(

@@ -55,7 +55,7 @@ class Runner:
                 self._say("unrun", models=guess.models(module))
 
     def _run(self, module: ModuleType) -> None:
-        if not self._guarded(lambda: self.script.execute(module)):
+        if not self.guarded(lambda: self.script.execute(module)):
             return
         self._took(module)
         if self.script.name is None and self._seen():
@@ -67,12 +67,12 @@ class Runner:
         if self.script.name is None and self._has_uncalled_main(module):
             self._announce("main()")
             self._say("guessed", text="main()")
-            back = self._guarded(lambda: module.__dict__["main"]())
+            back = self.guarded(lambda: module.__dict__["main"]())
             self.watcher.called()
             self._took(module)
             if not back or self._seen():
                 return
-        self._guarded(lambda: self._guess(module))
+        self.guarded(lambda: self._guess(module))
 
     def _took(self, module: ModuleType) -> None:
         self.computed = bool(self.watcher.computed) and not any(values.is_model(v) for v in values.public_values(module).values())
@@ -111,7 +111,7 @@ class Runner:
         if self.journal is not None:
             print(f"numdebug: the program runs no forward or backward pass itself; calling {text}", file=sys.stderr, flush=True)
 
-    def _guarded(self, work: Callable[[], object]) -> bool:
+    def guarded(self, work: Callable[[], object]) -> bool:
         """Run user code; journal how it ended. True where it came back by itself."""
         try:
             self.deadline.running = True

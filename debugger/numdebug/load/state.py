@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,19 @@ class State:
             torch.manual_seed(torch.Generator().initial_seed())  # what a fresh process starts with
             torch.set_default_dtype(torch.float32)
             torch.set_grad_enabled(True)
+
+
+@contextmanager
+def same_numbers() -> Iterator[None]:
+    """Random numbers of Python and NumPy go on afterwards as if nothing had been drawn."""
+    np: Any = sys.modules.get("numpy")
+    python, numpy = random.getstate(), np.random.get_state() if np is not None else None
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        if np is not None:
+            np.random.set_state(numpy)
 
 
 def _numpy(np: Any) -> Callable[[], None]:

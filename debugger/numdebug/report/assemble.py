@@ -11,7 +11,7 @@ from numdebug.evidence import Evidence
 from numdebug.journal import Record, body
 from numdebug.plain import from_plain
 from numdebug.report import verdict
-from numdebug.report.model import Diagnosis, Observed, ProbeRun, Program, Report
+from numdebug.report.model import Comparison, Diagnosis, Observed, ProbeRun, Program, Report
 from numdebug.report.suppressions import Suppressions
 from numdebug.report.verdict import Fate
 from numdebug.running import Ending
@@ -73,6 +73,7 @@ def assemble(
         evidence=evidence,
         notes=[*notes, *suppressed, *(f"the input was invented: {text}" for text in invented), *fate.notes],
         probes=[from_plain(ProbeRun, data) for data in journal.all("probe")],
+        comparisons=[from_plain(Comparison, data) for data in journal.all("comparison")],
     )
     report.verdict = str(journal.merged("verdict").get("text") or verdict.sentence(report, fate))
     return report, exit_code(report, fate, unexplained=not known and verdict.failed(report))

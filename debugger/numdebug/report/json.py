@@ -10,7 +10,7 @@ from numdebug.errors import UserError
 from numdebug.evidence import Evidence, Number
 from numdebug.plain import from_plain, to_plain
 from numdebug.recording import Frame, Site
-from numdebug.report.model import Diagnosis, ProbeRun, Program, Report
+from numdebug.report.model import Comparison, Diagnosis, ProbeRun, Program, Report
 
 SCHEMA_VERSION = "1"
 
@@ -32,6 +32,7 @@ def publish(report: Report) -> dict[str, Any]:
         "evidence": [_evidence(e) for e in report.evidence],
         "notes": to_plain(report.notes),
         "probes": to_plain(report.probes),
+        "comparisons": to_plain(report.comparisons),
     }
 
 
@@ -78,6 +79,7 @@ def parse(text: str) -> Report:
             evidence=[from_plain(Evidence, e) for e in data["evidence"]],
             notes=[str(n) for n in data["notes"]],
             probes=[from_plain(ProbeRun, p) for p in data["probes"]],
+            comparisons=[from_plain(Comparison, c) for c in data.get("comparisons", [])],
         )
     except (KeyError, TypeError, AttributeError, ValueError) as why:
         raise UserError(f"this numdebug report is damaged ({type(why).__name__}: {why}); diagnose the program again.") from None

@@ -84,6 +84,65 @@ class Diagnosis:
     repair: Repair | None = None  # not part of the published JSON
 
 
+@dataclass(frozen=True)
+class Apart:
+    """The first operation at which two sides part although what goes into it agrees.
+
+    `kind`: data, argument, dtype, missing (from the second side), extra (on it), replaced, or result (of the same operation). `before` and
+    `after`: the difference of its operands and of its result, as a multiple of what rounding explains.
+    """
+
+    kind: str
+    op: str
+    what: str
+    site_a: Site | None = None
+    site_b: Site | None = None
+    before: float = 0.0
+    after: float = 0.0
+    proof: str = ""
+    confirmed: bool = False
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """What a test of this comparison should allow, and why."""
+
+    rtol: float
+    atol: float
+    why: str
+    assertion: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two ways to compute the same thing. `explanation` is a bug id or "identical"; `explained`: arithmetic alone accounts for it.
+
+    Of the output that stands out most: `differing` of `size` elements, the `largest` absolute difference, in `ulps` of `format` at the
+    output's largest magnitude; `envelope`: what rounding explains at the element that stands out most; `ratio`: the difference over that.
+    """
+
+    axis: str
+    a: str
+    b: str
+    explanation: str
+    explained: bool
+    predicted: bool
+    because: str
+    output: str
+    size: int
+    differing: int
+    largest: float
+    ulps: float
+    format: str
+    envelope: float
+    ratio: float
+    apart: Apart | None = None
+    first: str = ""  # the first operation whose results are not the same bit for bit, in words
+    removed_by: tuple[str, ...] = ()
+    tolerance: Tolerance | None = None
+    evidence: str | None = None
+
+
 @dataclass
 class Observed:
     """What was run and seen."""
@@ -126,3 +185,4 @@ class Report:
     evidence: list[Evidence] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     probes: list[ProbeRun] = field(default_factory=list)
+    comparisons: list[Comparison] = field(default_factory=list)

@@ -28,6 +28,20 @@ Source = Callable[[str], str | None]
 
 def render(report: Report, source: Source, width: int = 100, colour: bool = False, notes: bool = False) -> str:
     """The report as text. `source` gives the text of a file of the program; `notes` shows hazards of severity note too."""
+    out, page_ = page(width, colour)
+    shown = [d for d in report.diagnoses if notes or d.severity != "note"]
+    label = "" if report.verdict.startswith(report.program.path) else f"{report.program.path}: "
+    page_.line(label, report.verdict.rstrip(".") + ".", style=COLOURS[shown[0].severity] if shown else "bold")
+    for number, diagnosis in enumerate(shown, 1):
+        page_.gap()
+        _diagnosis(page_, diagnosis, f"{number}/{len(shown)} " if len(shown) > 1 else "", report.evidence, source)
+    _format(page_, report)
+    _footer(page_, report, len(report.diagnoses) - len(shown))
+    return "\n".join(line.rstrip() for line in out.getvalue().split("\n"))
+
+
+def page(width: int, colour: bool) -> tuple[io.StringIO, Page]:
+    """Where the text gathers, and what writes it."""
     out = io.StringIO()
     console = Console(
         file=out,
@@ -41,16 +55,7 @@ def render(report: Report, source: Source, width: int = 100, colour: bool = Fals
         legacy_windows=False,
         _environ={},
     )
-    page = Page(console)
-    shown = [d for d in report.diagnoses if notes or d.severity != "note"]
-    label = "" if report.verdict.startswith(report.program.path) else f"{report.program.path}: "
-    page.line(label, report.verdict.rstrip(".") + ".", style=COLOURS[shown[0].severity] if shown else "bold")
-    for number, diagnosis in enumerate(shown, 1):
-        page.gap()
-        _diagnosis(page, diagnosis, f"{number}/{len(shown)} " if len(shown) > 1 else "", report.evidence, source)
-    _format(page, report)
-    _footer(page, report, len(report.diagnoses) - len(shown))
-    return "\n".join(line.rstrip() for line in out.getvalue().split("\n"))
+    return out, Page(console)
 
 
 class Page:
@@ -85,7 +90,7 @@ def _diagnosis(page: Page, d: Diagnosis, number: str, evidence: Sequence[Evidenc
     page.line(f"{number}{d.severity} ", f"{d.bug}: {d.title}", label_style=COLOURS[d.severity], style="bold")
     page.line("at ", where, indent=2, label_style="cyan")
     if d.site is not None:
-        _frame(page, d.site, source(d.site.file))
+        frame(page, d.site, source(d.site.file))
     page.line("because    ", d.because, indent=2, label_style="bold")
     for text in _numbers(d, evidence):
         page.line("           ", text, indent=2)
@@ -116,7 +121,7 @@ def _confirmed(d: Diagnosis) -> str:
     return f"{word}: {d.confirmed_why}" if d.confirmed_why else word
 
 
-def _frame(page: Page, site: Site, text: str | None) -> None:
+def frame(page: Page, site: Site, text: str | None) -> None:
     """The source around the site, its expression underlined at file:line:column."""
     lines = text.split("\n") if text else []
     if not 1 <= site.line <= len(lines):

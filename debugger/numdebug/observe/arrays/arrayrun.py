@@ -30,6 +30,7 @@ class ArrayRun:
         self.options = options
         self.recording = graph.recording
         self._stats: dict[int, Stats] = {}
+        self._still: tuple[frozenset[int], dict[int, np.ndarray]] | None = None  # values without noise, in float64
 
     # -- what was recorded ---------------------------------------------------------------------------------------
 
@@ -124,6 +125,15 @@ class ArrayRun:
     def recompute(self, values: Sequence[Value], how: Arithmetic, given: Mapping[int, np.ndarray] | None = None) -> dict[int, np.ndarray]:
         """See Run."""
         return recomputed.recompute(self.graph, values, how, given)
+
+    def deviations(self, values: Sequence[Value], how: Arithmetic) -> dict[int, np.ndarray]:
+        """See Run."""
+        asked = frozenset(v.id for v in values)
+        if self._still is None or self._still[0] != asked:
+            self._still = (asked, recomputed.recompute(self.graph, values, Arithmetic(wide=True)))
+        still = self._still[1]
+        moved = recomputed.recompute(self.graph, values, how)
+        return {key: array - still[key] for key, array in moved.items() if key in still and array.dtype.kind == "f"}
 
     def check_gradients(self) -> list[CheckedGradient]:
         """See Run."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
+from numdebug.arithmetic import Arithmetic
 from numdebug.emulation import Emulation
 from numdebug.observe.torch.clipping import clippings
 from numdebug.observe.torch.convert import Converter
@@ -20,6 +21,7 @@ from numdebug.observe.torch.observer import TorchObserver
 from numdebug.observe.torch.overwritten import overwritten
 from numdebug.observe.torch.ownership import untrained
 from numdebug.observe.torch.precision import Precision
+from numdebug.observe.torch.recomputed import deviations, recompute
 from numdebug.observe.torch.records import Cell
 from numdebug.observe.torch.replay import CannotReplay, Outcome, Replay
 from numdebug.observe.torch.stats import array, stats
@@ -144,6 +146,19 @@ class TorchRun:
         """See Run."""
         cells = [self.converter.cells[value.id] for value in values]
         kept = self._asked(lambda: self._precision.exact(cells))
+        return {value.id: array(kept[id(cell)]) for value, cell in zip(values, cells, strict=True) if id(cell) in kept}
+
+    def recompute(self, values: Sequence[Value], how: Arithmetic, given: Mapping[int, np.ndarray] | None = None) -> dict[int, np.ndarray]:
+        """See Run."""
+        cells = [self.converter.cells[value.id] for value in values]
+        held = {self.converter.cells[key]: torch.as_tensor(numbers) for key, numbers in (given or {}).items()}
+        kept = self._asked(lambda: recompute(self.converter, cells, how, held))
+        return {value.id: array(kept[id(cell)]) for value, cell in zip(values, cells, strict=True) if id(cell) in kept}
+
+    def deviations(self, values: Sequence[Value], how: Arithmetic) -> dict[int, np.ndarray]:
+        """See Run."""
+        cells = [self.converter.cells[value.id] for value in values]
+        kept = self._asked(lambda: deviations(self.converter, cells, how))
         return {value.id: array(kept[id(cell)]) for value, cell in zip(values, cells, strict=True) if id(cell) in kept}
 
     def check_gradients(self) -> list[CheckedGradient]:

@@ -1,0 +1,123 @@
+"""How far rounding may move each element of each value, and how a difference between two runs compares with that."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from numdebug.arithmetic import SAMPLES, Arithmetic, Products
+from numdebug.formats import FORMATS
+from numdebug.recording import Value
+from numdebug.run import Run
+
+LIMIT = 3.0
+"""A difference above so many envelopes is not rounding. Measured (docs/comparing.md): of the benign pairs the largest stood at 2.4."""
+_PRIOR = 4.0
+"""A spread known from 8 samples is off by a quarter; it is drawn towards that of its neighbours as if these were so many samples more."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One value of two sides. `ratio`: in envelopes; `ulps`: of the coarser format, at the largest magnitude of the value."""
+
+    size: int
+    differing: int = 0
+    largest: float = 0.0
+    at: tuple[int, ...] = ()
+    a: float = 0.0
+    b: float = 0.0
+    ulps: float = 0.0
+    envelope: float = 0.0  # at the element that stands out most
+    ratio: float = 0.0
+    non_finite: int = 0  # elements finite on one side only
+    flushed: int = 0  # of the differing ones: subnormal on one side, 0 on the other
+    scale: float = 0.0  # largest finite magnitude
+
+    @property
+    def identical(self) -> bool:
+        """Bit for bit, but for the sign of 0."""
+        return self.differing == 0 and self.non_finite == 0
+
+    @property
+    def within(self) -> bool:
+        """Rounding explains it."""
+        return self.non_finite == 0 and self.ratio <= LIMIT
+
+
+class Envelope:
+    """The spread of values under rounding noise: root mean square over `SAMPLES` passes, by id of Value."""
+
+    def __init__(self, run: Run, values: Sequence[Value], products: Products | None = None, samples: int = SAMPLES) -> None:
+        self.products = products
+        self.samples = samples
+        squares: dict[int, np.ndarray] = {}
+        for seed in range(samples):
+            for key, moved in run.deviations(values, Arithmetic(noise=seed, products=products)).items():
+                square = np.square(np.nan_to_num(moved.astype(np.float32), nan=0.0, posinf=0.0, neginf=0.0))
+                squares[key] = squares[key] + square if key in squares else square
+        self.spread = {key: np.sqrt(total / samples) for key, total in squares.items()}
+
+    def of(self, value: Value) -> np.ndarray | None:
+        """One standard deviation, element by element; None where the value could not be computed again."""
+        return self.spread.get(value.id)
+
+
+def usual(spread: np.ndarray, samples: int) -> np.ndarray:
+    """The spread of single elements, drawn towards the value's own typical one."""
+    typical = float(np.median(spread)) if spread.size else 0.0
+    drawn: np.ndarray = np.sqrt((samples * np.square(spread) + _PRIOR * typical**2) / (samples + _PRIOR))
+    return drawn
+
+
+def expected(size: int) -> float:
+    """The largest of so many standard normal numbers, about."""
+    return max(1.0, math.sqrt(2.0 * math.log(max(size, 2))))
+
+
+def measure(a: np.ndarray, b: np.ndarray, spread: np.ndarray | None, samples: int, form: str) -> Measured:
+    """`b` against `a`, element by element; `form`: the coarser of their formats.
+
+    The ratio is the larger of two: of the Euclidean norms of difference and spread, and of the element that stands out most, in
+    standard deviations, over what the largest of so many elements would be.
+    """
+    size = int(a.size)
+    if not size:
+        return Measured(0)
+    x, y = a.astype(np.float64).ravel(), b.astype(np.float64).ravel()
+    same = (x == y) | (np.isnan(x) & np.isnan(y))
+    fine = np.isfinite(x) & np.isfinite(y)
+    odd = int((~same & ~fine).sum())
+    off = np.abs(np.where(fine, x, 0.0) - np.where(fine, y, 0.0))
+    scale = float(np.max(np.where(fine, np.maximum(np.abs(x), np.abs(y)), 0.0)))
+    differing = int((off > 0).sum())
+    if not differing:
+        return Measured(size, non_finite=odd, scale=scale)
+    limits = FORMATS.get(form, FORMATS["float64"])
+    floor = limits.subnormal  # no format says anything smaller
+    tiny = (np.maximum(np.abs(x), np.abs(y)) < limits.tiny) & ((x == 0) | (y == 0)) & (off > 0)
+    if spread is None:
+        at = int(off.argmax())
+        ratio, envelope = math.inf, 0.0
+    else:
+        sigma = np.broadcast_to(spread, a.shape).astype(np.float64).ravel()
+        sigma = np.maximum(usual(sigma, samples), floor)
+        standing = off / sigma
+        at = int(standing.argmax())
+        whole = float(np.linalg.norm(off) / np.linalg.norm(sigma))
+        ratio, envelope = max(whole, float(standing[at]) / expected(size)), float(sigma[at] * expected(size))
+    largest = int(off.argmax())
+    where = largest if spread is None else at
+    place = tuple(int(i) for i in np.unravel_index(where, a.shape)) if a.ndim else ()
+    return Measured(
+        size=size, differing=differing, largest=float(off[largest]), at=place, a=float(x[where]), b=float(y[where]),
+        ulps=float(off[largest]) / max(limits.eps * 2.0 ** (math.frexp(scale)[1] - 1), limits.subnormal), envelope=envelope, ratio=ratio,
+        non_finite=odd, flushed=int(tiny.sum()), scale=scale,
+    )  # fmt: skip
+
+
+def coarser(forms: Iterable[str]) -> str:
+    """Of these number formats the one with the largest gap; float64 where there is none."""
+    return max((f for f in forms if f in FORMATS), key=lambda f: FORMATS[f].eps, default="float64")
