@@ -146,16 +146,16 @@ def _numbers(name: str, first: Stored, second: Stored, ulps: float, rtol: float,
     gap = _gap(np.maximum(np.abs(x), np.abs(y)), form)
     top = float(np.where(fine, np.maximum(np.abs(x), np.abs(y)), 0.0).max())
     place = int(off.argmax()) if off.any() else int(differs.argmax())
-    flushed = differs & (np.minimum(np.abs(x), np.abs(y)) == 0) & (np.maximum(np.abs(x), np.abs(y)) < _tiny(form))
+    flushed = differs & ((y == 0) & (np.abs(x) < _tiny(dtypes[0])) | (x == 0) & (np.abs(y) < _tiny(dtypes[1])))
     far = float(np.where(fine, off / gap, 0.0).max())
     non_finite = int((differs & ~fine).sum())
     rounded_to, which = _rounding(x, y, dtypes)
     explanation: Explanation = "real-difference"
-    if rounded_to:
+    if bool((flushed == differs).all()):
+        explanation, rounded_to, which = "flush-to-zero", "", ""
+    elif rounded_to:
         narrower = dtypes[0] != dtypes[1] and rounded_to == (dtypes[0] if which == "first" else dtypes[1])
         explanation = "dtype-mismatch" if narrower else "reduced-precision"
-    elif bool((flushed == differs).all()):
-        explanation = "flush-to-zero"
     elif not non_finite and (form in FORMATS and far <= ulps or bool((off <= atol + rtol * np.abs(x)).all())):
         explanation = "rounding-difference"
     return Pair(
@@ -176,8 +176,9 @@ def _wide(array: np.ndarray) -> np.ndarray:
     return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 
-def _tiny(form: str) -> float:
-    return FORMATS[form].tiny
+def _tiny(dtype: str) -> float:
+    """The smallest normal number; 0 for whole numbers."""
+    return FORMATS[dtype].tiny if dtype in FORMATS else 0.0
 
 
 def _gap(size: np.ndarray, form: str) -> np.ndarray:
