@@ -26,6 +26,7 @@ from numdebug.load.runner import Runner, Wishes
 from numdebug.load.script import Script
 from numdebug.load.state import State
 from numdebug.patching import patched
+from numdebug.repeat.apart import Apart
 
 FRAMEWORKS = ("torch", "jax", "keras", "tensorflow", "mxnet")
 AGAIN = (10.0, 3.0)  # a second run may take so many seconds plus so many times the first run, and never more than the time limit
@@ -94,12 +95,15 @@ def observe(spec: Spec, journal: Journal) -> Deadline:
         journal.add("stage", name="analyse")
         return second
 
+    apart = Apart(spec.path, spec.given, spec.args, spec.name, spec.inputs, spec.call, spec.timeout, options, journal)
     options["run_again"] = run_again
+    options["run_apart"] = apart
     deadline.arm(spec.timeout, watcher.expire)
     journal.add("stage", name="run")
     begin = time.monotonic()
     Runner(script, wishes, watcher, deadline, journal, observing.Stop).run()
-    again = AGAIN[0] + AGAIN[1] * (time.monotonic() - begin)
+    apart.ended(time.monotonic() - begin, not deadline.passed and not watcher.failed)
+    again = AGAIN[0] + AGAIN[1] * apart.seconds
     journal.add("stage", name="analyse")
     describe_environment(journal)
     try:

@@ -24,6 +24,7 @@ from numdebug.fixes import (  # noqa: F401  (each adds its writers to FORMS)
     precision,
     products,
     rearranged,
+    repeatable,
     settings,
     spelling,
     training,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from numdebug.arithmetic import CORRECT, EXACT, PRODUCTS, SUMS, ULPS, Products, growth, ulps
+from numdebug.arithmetic import CORRECT, EXACT, OF_OPERAND, PRODUCTS, SUMS, ULPS, Products, growth, ulps
 from numdebug.formats import FORMATS, TF32
 from numdebug.graph import STRUCTURAL
 from numdebug.observe.arrays.graph import Piece
@@ -25,14 +25,15 @@ _UNKNOWN = 4.0  # half ulps of a function that is not in the table
 
 
 class Noise:
-    """One draw. `tree`: sums are made by halves, and those of narrow formats in float32."""
+    """One draw. `xla`: JAX computes."""
 
-    def __init__(self, seed: int, products: Products | None) -> None:
+    def __init__(self, seed: int, products: Products | None, xla: bool = False) -> None:
+        self.xla = xla
         self.generator = np.random.default_rng(seed)
         self.products = products
 
     def step(self, piece: Piece, arrays: Sequence[np.ndarray], tree: bool = True) -> list[np.ndarray]:
-        """The piece in float64, its results moved; operands may be arrays of any format."""
+        """The piece in float64, its results moved. `tree`: a sum is made by halves, and that of narrow formats in float32."""
         name, form = piece.name, next((part(f) for f in piece.formats if part(f) in FORMATS), None)
         if form is None or name in EXACT or (name in STRUCTURAL and not piece.scalars.get("accumulate") and name != "cast"):
             return _computed(piece, arrays)
@@ -49,6 +50,8 @@ class Noise:
         if name in _SOFT:
             return self._soft(piece, arrays, form)
         results = _computed(piece, arrays)
+        if name in OF_OPERAND and len(arrays) == len(results) == 1:
+            return [results[0] + self._moved(arrays[0], form, ulps(name)) - arrays[0]]
         known = name in ULPS or name in CORRECT
         if not known and (name in _MIXING or not _alike(arrays, results)):
             return self._unknown(piece, arrays, form)
@@ -64,7 +67,7 @@ class Noise:
         form = part(form)
         if form not in FORMATS or not is_float(result):
             return result
-        moved = self._moved(result, form, ulps(name) if known else _UNKNOWN)
+        moved = self._moved(result, form, ulps(name, form, self.xla) if known else _UNKNOWN)
         if name not in CORRECT or form == "float64" or result.dtype.kind == "c":
             return moved
         return np.where(_holds(form, result), result, moved)

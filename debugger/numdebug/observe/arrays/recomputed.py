@@ -141,7 +141,7 @@ class _Noisy(_Again):
     def __init__(self, graph: Graph, given: dict[int, np.ndarray], how: Arithmetic) -> None:
         super().__init__(graph, given, how)
         assert how.noise is not None
-        self.noise = Noise(how.noise, how.products)
+        self.noise = Noise(how.noise, how.products, graph.recording.framework == "jax")
 
     def fitting(self, key: int, array: np.ndarray) -> np.ndarray:
         """In float64."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from numdebug.arithmetic import EXACT, PRODUCTS, SUMS, Arithmetic, growth, ulps
+from numdebug.arithmetic import EXACT, OF_OPERAND, PRODUCTS, SUMS, Arithmetic, growth, ulps
 from numdebug.formats import FORMATS, TF32
 from numdebug.graph import STRUCTURAL
 from numdebug.observe.torch.convert import Converter
@@ -119,7 +119,8 @@ class Recomputed(Replay):
             result = super().call(raw, swap)
             for cell, tensor in zip(raw.outs, result if isinstance(result, (tuple, list)) else [result], strict=False):
                 if cell is not None and isinstance(tensor, torch.Tensor) and tensor.is_floating_point() and _floats(cell):
-                    self._move_(tensor, self._half_ulp(cell) * (1.0 if narrow else self._result(raw, name)))
+                    of = self.get(raw.cells()[0]) if name in OF_OPERAND and not narrow else None
+                    self._move_(tensor, self._half_ulp(cell) * (1.0 if narrow else self._result(raw, name)), of)
         return result
 
     def _bind(self, raw: Raw, result: Any) -> None:
@@ -143,9 +144,10 @@ class Recomputed(Replay):
         start = int(torch.randint(self._pool.numel() - size + 1, (1,), generator=self.generator))
         return self._pool[start : start + size]
 
-    def _move_(self, tensor: torch.Tensor, size: float) -> torch.Tensor:
+    def _move_(self, tensor: torch.Tensor, size: float, of: torch.Tensor | None = None) -> torch.Tensor:
+        """By that much of its own elements, or of those of another tensor."""
         noise = self._noise(tensor.numel()).view(tensor.shape)
-        return tensor.addcmul_(tensor, noise.to(tensor.dtype), value=size)
+        return tensor.addcmul_(tensor if of is None else of.to(tensor.dtype), noise.to(tensor.dtype), value=size)
 
     def _moved_operands(self, raw: Raw, name: str) -> dict[int, torch.Tensor]:
         """The terms of a sum or product, moved by what adding them up rounds away."""
