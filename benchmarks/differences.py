@@ -25,7 +25,6 @@ from numdebug.comparing import calling
 from numdebug.comparing.calling import Caller, NotHere
 from numdebug.comparing.compare import Compared, compare
 from numdebug.comparing.sides import Output, Side
-from numdebug.load.calls import Call
 
 FOLDER = Path(__file__).resolve().parent
 AXES = ("rows", "order", "runs", "threads", "onednn", "deterministic", "memory", "compiled", "float64", "bfloat16", "float16")
@@ -129,7 +128,8 @@ def written(c: Compared, fault: Fault) -> bool:
 def main() -> None:
     """Both tables."""
     chosen = set(sys.argv[1:])
-    frameworks = [(n, m) for n, m in (("torch", differences_torch), ("jax", differences_jax)) if not chosen & {"torch", "jax"} or n in chosen]
+    every = (("torch", differences_torch), ("jax", differences_jax))
+    frameworks = [(n, m) for n, m in every if not chosen & {"torch", "jax"} or n in chosen]
     if "faults" not in chosen or "healthy" in chosen:
         ratios: list[float] = []
         said: Counter[str] = Counter()
@@ -143,7 +143,8 @@ def main() -> None:
         print(f"healthy pairs {len(ratios)}: called a bug {len(bugs)}; {dict(said)}")
         apart = sorted(r for r in ratios if r)
         shares = {limit: sum(r > limit for r in ratios) for limit in (1.0, 1.5, 2.0, 2.5, 3.0)}
-        print(f"of {len(apart)} that differ at all: median {apart[len(apart) // 2]:.2f}, largest {[round(r, 2) for r in apart[-5:]]}; above {shares}")
+        largest = [round(r, 2) for r in apart[-5:]]
+        print(f"of {len(apart)} that differ at all: median {apart[len(apart) // 2]:.2f}, largest {largest}; above {shares}")
         print("\n".join(bugs))
     if "healthy" not in chosen or "faults" in chosen:
         rows = [row for framework, models in frameworks for row in faults(framework, models)]
@@ -151,15 +152,17 @@ def main() -> None:
         for name, fault, above, times, c in rows:
             named = c.parting.op.name if c.parting is not None else "-"
             fits = not c.judgement.explained and (named in KINDS[fault.kind] or written(c, fault))
+            what = f"{name} {fault.kind} {fault.layer} ({times:.3g} times rounding)"
             standing += above
             found_ += above and not c.judgement.explained
             right += above and fits
             proved += above and fits and c.parting is not None and c.parting.cured
             if not above:
-                below.append(f"{name} {fault.kind} {fault.layer} ({times:.2g} times rounding): {c.judgement.explanation}, ratio {c.measured.ratio:.2f}")
+                below.append(f"{what}: {c.judgement.explanation}, ratio {c.measured.ratio:.2f}")
             elif not fits:
-                print(f"{name} {fault.kind} {fault.layer} ({times:.3g} times rounding): {c.judgement.explanation} {named}, ratio {c.measured.ratio:.2f}")
-        print(f"faults {len(rows)}: above rounding {standing}, found {found_}, right operation {right}, proved {proved}; below rounding {len(below)}")
+                print(f"{what}: {c.judgement.explanation} {named}, ratio {c.measured.ratio:.2f}")
+        print(f"faults {len(rows)}: above rounding {standing}, found {found_}, right operation {right}, proved {proved}")
+        print(f"below rounding {len(below)}")
         print("\n".join(below))
 
 

@@ -133,7 +133,8 @@ def rewritten() -> Iterator[tuple[str, Call, Call]]:
         x_, w_, b_, q_, k_, v_ = (t.to(d) for t in (x, w, b, q, k, v))
         yield f"linear {form}", call(F.linear, x_, w_, b_), call(lambda x, w, b: x @ w.T + b, x_, w_, b_)
         yield f"einsum {form}", call(lambda x, w: x @ w.T, x_, w_), call(lambda x, w: torch.einsum("ij,kj->ik", x, w), x_, w_)
-        yield f"chunks {form}", call(lambda x, w: x @ w.T, x_, w_), call(lambda x, w: x[:, :50] @ w[:, :50].T + x[:, 50:] @ w[:, 50:].T, x_, w_)
+        halves = call(lambda x, w: x[:, :50] @ w[:, :50].T + x[:, 50:] @ w[:, 50:].T, x_, w_)
+        yield f"chunks {form}", call(lambda x, w: x @ w.T, x_, w_), halves
         yield f"rows {form}", call(lambda x, w: x @ w.T, x_, w_), call(lambda x, w: torch.stack([w @ r for r in x]), x_, w_)
         yield f"attention {form}", call(F.scaled_dot_product_attention, q_, k_, v_), call(attention, q_, k_, v_)
         yield f"norm {form}", call(lambda x: F.layer_norm(x, (96,)), x_), call(norm, x_)

@@ -149,7 +149,8 @@ class _Comparison:
         other = self.other.of(second.value) if self.other is not None and second.value is not None else None
         if spread is None or other is None:
             return spread
-        return np.hypot(spread, _rows(self.b, other) if second is two else other)
+        both: np.ndarray = np.hypot(spread, _rows(self.b, other) if second is two else other)
+        return both
 
     def _samples(self) -> int:
         return self.envelope.samples if self.envelope is not None else 1
