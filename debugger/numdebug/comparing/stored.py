@@ -197,11 +197,18 @@ def _rounding(x: np.ndarray, y: np.ndarray, dtypes: tuple[str, str]) -> tuple[st
         eps = TF32.eps if form == TF32.name else FORMATS[form].eps
         if eps < finest or form.startswith("float8") and form not in dtypes:
             continue
-        if _same(rounded(x, form), y):
+        if _same(rounded(x, form), y) and (form == dtypes[1] or _fills(y, eps)):
             return form, "second"
-        if _same(rounded(y, form), x):
+        if _same(rounded(y, form), x) and (form == dtypes[0] or _fills(x, eps)):
             return form, "first"
     return "", ""
+
+
+def _fills(values: np.ndarray, eps: float) -> bool:
+    """Whether numbers use the last bit of a format, as about every second one that was rounded to it does; ones and zeros do not."""
+    fraction, _ = np.frexp(values[np.isfinite(values) & (values != 0)])
+    last = np.rint(np.abs(fraction) * 2 / eps) % 2
+    return bool(last.size) and float(last.mean()) >= 0.25
 
 
 def _same(x: np.ndarray, y: np.ndarray) -> bool:
