@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -60,14 +61,24 @@ def _rows(side: Side, array: np.ndarray) -> np.ndarray:
     return array if side.rows is None else side.rows.of(array)
 
 
+def _swapped(a: Side, b: Side, pairs: list[tuple[Output, Output]]) -> bool:
+    """Whether the envelope comes from `b`: whose outputs are coarser, or, where they are alike, which goes through fewer narrow formats."""
+    if a.run is None or b.run is None or b.rows is not None:
+        return a.run is None
+    out_a, out_b = (FORMATS[coarser(o.dtype for o in side)].eps for side in zip(*pairs, strict=True))
+    if out_a != out_b:
+        return bool(out_b > out_a)
+    return FORMATS[coarser(b.formats)].eps < FORMATS[coarser(a.formats)].eps
+
+
 class _Comparison:
     def __init__(self, a: Side, b: Side, axis: str, pairs: list[tuple[Output, Output]]) -> None:
         self.a, self.b, self.axis, self.pairs = a, b, axis, pairs
-        self.forms = (coarser(a.formats), coarser(b.formats))
-        self.swapped = FORMATS[self.forms[1]].eps > FORMATS[self.forms[0]].eps and b.run is not None and b.rows is None or a.run is None
+        self.form = coarser(o.dtype for pair in pairs for o in pair)
+        self.swapped = _swapped(a, b, pairs)
         self.reference = b if self.swapped else a
-        self.form = coarser(self.forms)
         self.envelope: Envelope | None = None
+        self.other: Envelope | None = None  # of the outputs of the side that is not the reference
         self.wider: Envelope | None = None  # of the narrower products that were tried last
 
     def result(self) -> Compared:
@@ -78,6 +89,9 @@ class _Comparison:
             return self._told(worst, measured, None, None, ())
         self.envelope = Envelope(self.reference.run, self.reference.values)
         worst, measured = self._worst()
+        if not measured.within and self._written_otherwise():
+            self.other = Envelope(self._second.run, [o.value for o in self._second.outputs if o.value is not None])  # type: ignore[arg-type]
+            worst, measured = self._worst()
         parting = first = None
         if self.a.run is not None and self.b.run is not None and worst[0].value is not None and worst[1].value is not None:
             alignment = Alignment(self.a, self.b, self._agree)
@@ -95,7 +109,7 @@ class _Comparison:
         facts = Facts(self.axis, measured, self._formats(self.a, worst[0]), self._formats(self.b, worst[1]), parting, narrow, opaque)
         judgement = judge(facts)
         value = worst[1].value if self.swapped else worst[0].value
-        allowed = self.envelope.of(value) if self.envelope is not None and value is not None else None
+        allowed = self._output(*worst)
         if judgement.explanation == "reduced-precision-matmul" and self.wider is not None and value is not None:
             allowed = self.wider.of(value)
         return Compared(
@@ -113,12 +127,30 @@ class _Comparison:
     def _worst(self, plain: bool = False) -> tuple[tuple[Output, Output], Measured]:
         found = []
         for one, two in self.pairs:
-            spread = None
-            value = two.value if self.swapped else one.value
-            if not plain and self.envelope is not None and value is not None:
-                spread = self.envelope.of(value)
+            spread = None if plain else self._output(one, two)
             found.append(((one, two), measure(one.array, _rows(self.b, two.array), spread, self._samples(), self.form)))
         return max(found, key=lambda pair: (pair[1].non_finite, pair[1].ratio, pair[1].differing))
+
+    @property
+    def _second(self) -> Side:
+        return self.a if self.swapped else self.b
+
+    def _written_otherwise(self) -> bool:
+        """The other side computes something else in formats that are no narrower: it may lose more digits by its own formula."""
+        one, two = self.reference, self._second
+        if two.run is None or FORMATS[coarser(two.formats)].eps > FORMATS[coarser(one.formats)].eps:
+            return False
+        return Counter(op.name for op in one.ops) != Counter(op.name for op in two.ops)
+
+    def _output(self, one: Output, two: Output) -> np.ndarray | None:
+        """The spread of an output: of the reference, and of the other side where that was asked."""
+        first, second = (two, one) if self.swapped else (one, two)
+        spread = self.envelope.of(first.value) if self.envelope is not None and first.value is not None else None
+        other = self.other.of(second.value) if self.other is not None and second.value is not None else None
+        if spread is None or other is None:
+            return spread
+        both: np.ndarray = np.hypot(spread, _rows(self.b, other) if second is two else other)
+        return both
 
     def _samples(self) -> int:
         return self.envelope.samples if self.envelope is not None else 1

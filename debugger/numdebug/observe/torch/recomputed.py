@@ -101,8 +101,8 @@ class Recomputed(Replay):
     def call(self, raw: Raw, swap: dict[int, torch.Tensor] | None = None) -> Any:
         """The operation, its operands and results moved as asked for."""
         name = canonical(raw.func)
-        if raw.rng is not None and raw.region is None and not raw.written:
-            return [c.tensor.clone() if c is not None and c.tensor is not None else None for c in raw.outs]
+        if raw.rng is not None and raw.region is None and not raw.written and not any(_floats(c) for c in raw.cells()):
+            return [self._leaf(c).clone() if c is not None else None for c in raw.outs]  # random numbers, as they were drawn
         how = self.how
         if how.products is not None and how.noise is None and name in PRODUCTS | _FUSED:
             swap = {**(swap or {}), **self._narrowed(raw, how.products)}
