@@ -45,7 +45,7 @@ import numpy as np
 
 rng = np.random.default_rng(0)
 x = rng.normal(5, 2, size=(400, 12)).astype(np.float32)
-scaled = (x - x.mean(axis=0)) / {std}
+scaled = (x - x.mean(axis=0)) / ({std})
 out = scaled.T @ scaled / len(x)
 print(out.trace())
 """
