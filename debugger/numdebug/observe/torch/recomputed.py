@@ -119,7 +119,7 @@ class Recomputed(Replay):
             result = super().call(raw, swap)
             for cell, tensor in zip(raw.outs, result if isinstance(result, (tuple, list)) else [result], strict=False):
                 if cell is not None and isinstance(tensor, torch.Tensor) and tensor.is_floating_point() and _floats(cell):
-                    of = self.get(raw.cells()[0]) if name in OF_OPERAND and not narrow else None
+                    of = self.get(next(raw.cells())) if name in OF_OPERAND and not narrow else None
                     self._move_(tensor, self._half_ulp(cell) * (1.0 if narrow else self._result(raw, name)), of)
         return result
 
