@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -137,24 +138,27 @@ class Comparing:
         if watcher.failed:
             raise Stopped
         module = sys.modules["__main__"]
-        named = [
-            (name, *calling.as_numpy(array))
+        named = calling.floats(
+            (name, array)
             for name, value in values.public_values(module).items()
             if not values.is_module(value) and not values.is_optimizer(value)
             for name, array in values.arrays(value, name)
-        ]
-        floats = [(n, a, d) for n, a, d in named if d.startswith(("float", "bfloat"))]
+        )
         best: Side | None = None
         for observer in watcher.observers:
             run = watcher.run(observer)
             if run is None:
                 continue
-            outputs = [o for o in located(run, floats) if o.value is not None]
+            outputs = [o for o in located(run, named) if o.value is not None]
             known = {o.value.id for o in outputs if o.value is not None}
-            for number, sink in enumerate([*run.consumed()]):
+            read: Counter[tuple[int, ...]] = Counter()  # by shape: one more that is read on one side shifts those of its shape alone
+            for sink in run.consumed():
                 held = run.array(sink.value)
                 if held is not None and sink.value.id not in known and sink.value.dtype.startswith(("float", "bfloat")):
-                    outputs.append(Output(sink.name or f"value {number + 1} that is read", held, sink.value.dtype, sink.value))
+                    read[held.shape] += 1
+                    shape = f" of shape {held.shape}" if held.shape else ""
+                    name = sink.name or f"value {read[held.shape]}{shape} that is read"
+                    outputs.append(Output(name, held, sink.value.dtype, sink.value))
             if best is None or len(outputs) > len(best.outputs):
                 best = Side(label, outputs, run)
         if best is None or not best.outputs:
