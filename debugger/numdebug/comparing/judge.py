@@ -38,6 +38,9 @@ class Facts:
     emulated: str = ""  # one side's products were computed in this format
 
 
+_EMULATED = ("tf32", "tf32-truncated")
+
+
 def judge(facts: Facts) -> Judgement:
     """See the page of each explanation in the catalogue."""
     m, p = facts.output, facts.parting
@@ -55,8 +58,9 @@ def judge(facts: Facts) -> Judgement:
         return Judgement("train-eval-mismatch", False, f"{p.op.name} is in training mode on one side only")
     if _formats(facts) or (p is not None and p.kind == "dtype"):
         return _dtype(facts)
-    if facts.emulated or (not m.within and _narrow(facts) is not None):
-        form = facts.emulated or _narrow(facts) or ""
+    emulated = facts.emulated or (facts.axis if facts.axis in _EMULATED and not m.within else "")
+    if emulated or (not m.within and _narrow(facts) is not None):
+        form = emulated or _narrow(facts) or ""
         return Judgement("reduced-precision-matmul", True, f"products with operands in {form} explain it, float32 products do not")
     if m.within:
         if facts.axis == "runs":
@@ -72,6 +76,8 @@ def judge(facts: Facts) -> Judgement:
 
 
 def _formats(facts: Facts) -> bool:
+    if facts.axis in ("sums", *_EMULATED):  # the same operations in the same formats
+        return False
     return facts.formats_a != facts.formats_b and facts.parting is None or facts.axis == "dtype"
 
 
