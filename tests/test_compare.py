@@ -87,7 +87,7 @@ def test_ten_rows_against_the_first_ten_of_ten_thousand(numdebug: Numdebug, tmp_
 
 
 FAULTS = [
-    ("self.norm1, self.norm2 = nn.LayerNorm(width),", "self.norm1, self.norm2 = nn.LayerNorm(width, eps=1e-4),", "argument", "layer_norm", "norm1(x)"),
+    ("norm2 = nn.LayerNorm(width),", "norm2 = nn.LayerNorm(width, eps=1e-4),", "argument", "layer_norm", "norm1(x)"),
     ("F.gelu(self.up(self.norm2(x)))", 'F.gelu(self.up(self.norm2(x)), approximate="tanh")', "argument", "gelu", "F.gelu"),
     (" / (d // self.heads) ** 0.5", "", "missing", "div", "scores = q"),
     ("torch.arange(12))", "torch.arange(1, 13))", "argument", "arange", "positions("),

@@ -9,7 +9,7 @@ import numpy as np
 
 from numdebug.arithmetic import PRODUCTS, SAMPLES, Products
 from numdebug.comparing.align import Alignment, same_order
-from numdebug.comparing.divergence import Parting, part
+from numdebug.comparing.divergence import MOVES, Parting, part
 from numdebug.comparing.envelope import FEW, Envelope, Measured, beyond, coarser, measure
 from numdebug.comparing.judge import Facts, Judgement, judge
 from numdebug.comparing.sides import FLOATS, Output, Side, paired
@@ -84,6 +84,7 @@ class _Comparison:
         self.envelope: Envelope | None = None
         self.inner: Envelope | None = None  # of everything that the reference computes
         self.other: Envelope | None = None  # of the outputs of the side that is not the reference
+        self.emulated = ""  # the format that operands of one side's products are cast to, as autocast does
         self.wider: Envelope | None = None  # of the narrower products that were tried last
 
     def result(self) -> Compared:
@@ -103,6 +104,10 @@ class _Comparison:
                 first = self._first()
             else:
                 parting = self._parting(worst[0].value, worst[1].value)
+                if parting is not None and self._into_products(parting):
+                    self.other = Envelope(self._second.run, _values(self._second), samples=FEW)  # type: ignore[arg-type]
+                    self.emulated = str(parting.now)
+                    worst, measured = self._worst()
         return self._told(worst, measured, parting, first, self._narrow(worst, measured, parting))
 
     def _settled(self) -> tuple[tuple[Output, Output], Measured]:
@@ -143,6 +148,20 @@ class _Comparison:
                     values.append(value)
         return values, True
 
+    def _into_products(self, parting: Parting) -> bool:
+        """A cast that serves nothing but products on its own line."""
+        run = self._second.run
+        if parting.kind != "dtype" or parting.op.name != "cast" or run is None or parting.b is None or self.swapped:
+            return False
+        users, todo = [], list(parting.b.outputs)
+        while todo:
+            for user in run.recording.consumers(todo.pop()):
+                if user.name in MOVES:
+                    todo.extend(user.outputs)
+                else:
+                    users.append(user)
+        return bool(users) and all(u.name in PRODUCTS for u in users)
+
     def _looked_at(self, found: Parting, left: list[Value]) -> bool:
         """That operation's results are not among the values that are left."""
         op = found.b if self.swapped else found.a
@@ -153,7 +172,8 @@ class _Comparison:
         narrow: tuple[tuple[str, Measured], ...],
     ) -> Compared:  # fmt: skip
         opaque = self.a.run is None or self.b.run is None or worst[0].value is None or worst[1].value is None
-        facts = Facts(self.axis, measured, self._formats(self.a, worst[0]), self._formats(self.b, worst[1]), parting, narrow, opaque)
+        formats = self._formats(self.a, worst[0]), self._formats(self.b, worst[1])
+        facts = Facts(self.axis, measured, *formats, parting, narrow, opaque, self.emulated)
         judgement = judge(facts)
         value = worst[1].value if self.swapped else worst[0].value
         allowed = self._output(*worst)
