@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from arrays import Written
+from scipy import special
 
 from numdebug.arithmetic import Arithmetic, ulps
 from numdebug.observe.arrays.arrayrun import ArrayRun
@@ -226,8 +227,19 @@ def test_an_operation_moves_by_half_an_ulp_of_its_format(
     run = w.run()
     relative = spread(run, value) / np.abs(run.recompute([value], Arithmetic(wide=True))[value.id])
     assert 0.3 * half_ulps * eps / 2 < np.median(relative) < 1.5 * half_ulps * eps / 2
-    bound = 1.0001 * eps / 2 * np.abs(run.array(value)).astype(np.float64) * half_ulps
+    most = 1.0001 if half_ulps == 1 else 3.5 / np.sqrt(3)  # of a function, what was measured is the root mean square
+    bound = most * eps / 2 * np.abs(run.array(value)).astype(np.float64) * half_ulps
     assert (off(run, value, run.array(value)) <= bound).all()
+
+
+def test_a_function_that_cancels_is_off_by_ulps_of_its_operand() -> None:
+    w = Written()
+    x = w.data([-4.0, -3.0, 3.0])
+    out = w.op("gelu", lambda a: a / 2 * (1 + special.erf(a / np.sqrt(2))), x, dtype="float32")
+    run = w.run()
+    room = spread(run, out)
+    assert (room > 0.5 * 2.0**-24 * np.abs(run.array(x))).all()
+    assert room[0] > 1000 * 2.0**-24 * abs(run.array(out)[0])
 
 
 def test_counts_masks_and_exact_results_have_no_rounding() -> None:
@@ -252,7 +264,9 @@ def test_whole_numbers_stay_whole_in_float64() -> None:
     thirds = w.op("div", lambda a: a / 3.0, labels, dtype="float64", other=3.0)
     run = w.run()
     assert not spread(run, doubled).any()
-    assert [bool(e) for e in spread(run, thirds)] == [False, True, True, False]
+    room = spread(run, thirds)
+    assert room[1:3].any()
+    assert not room[[0, 3]].any()
 
 
 def test_a_constant_column_of_whole_numbers_has_no_spread() -> None:
@@ -353,9 +367,9 @@ def test_a_composite_is_computed_piece_by_piece() -> None:
     assert names[:5] == ["amax", "sub", "exp", "sum", "div"]
 
 
-def test_a_longer_budget_than_a_million_operations_is_not_granted() -> None:
+def test_a_longer_budget_than_four_hundred_thousand_operations_is_not_granted() -> None:
     w, v = network()
     run = w.run()
-    run.graph.recomputed = 1_000_000
+    run.graph.recomputed = 400_000
     with pytest.raises(CannotAsk, match="too long"):
         run.recompute([v["out"]], Arithmetic())

@@ -114,6 +114,9 @@ def diagnose(
 @click.option("--rows", type=click.IntRange(min=1), metavar="K", help="So many rows of the batch (default 10).")
 @click.option("--input", "inputs", multiple=True, metavar="SPEC", help="Invent an input: 'x=float32[8,3,32,32]', 'ids=int64[4,16]<1000'.")
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="For each run of the program (default 60).")
+@click.option("--ulps", type=click.FloatRange(min=0), default=1.0, show_default=True, help="Of saved arrays: allow so many ulps.")
+@click.option("--rtol", type=click.FloatRange(min=0), default=0.0, help="Of saved arrays: or so much relative to the first.")
+@click.option("--atol", type=click.FloatRange(min=0), default=0.0, help="Of saved arrays: and so much besides.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the report there instead of to stdout.")
 def compare(
@@ -124,6 +127,9 @@ def compare(
     rows: int | None,
     inputs: tuple[str, ...],
     timeout: float | None,
+    ulps: float,
+    rtol: float,
+    atol: float,
     form: str,
     output: Path | None,
 ) -> int:
@@ -150,7 +156,7 @@ def compare(
     if output is not None:
         diagnosing.check_writable(output, target)
     progress(f"running {target}; the report follows when it has ended (Ctrl-C to stop it now)")
-    outcome = asking.compare(asking.Asked(target, other, vary, rows, args, inputs, timeout))
+    outcome = asking.compare(asking.Asked(target, other, vary, rows, args, inputs, timeout, ulps, rtol, atol))
     write(rendered(outcome, form, output is None), output)
     return outcome.exit_code
 

@@ -23,7 +23,7 @@ class Alignment:
         self.a = a
         self.b = b
         self.agree = agree
-        self.ops = _same_order(a.ops, b.ops, shapes=b.rows is None and a.rows is None)
+        self.ops = same_order(a, b)
         self.partner: dict[int, Value] = {}
         self._by_shape: dict[tuple[int, ...], list[Value]] = {}
         for op in a.ops:
@@ -52,11 +52,14 @@ class Alignment:
 
     def _values(self) -> None:
         answer = {two.index: one for one, two in self.ops}
+        same = len(self.ops) == len(self.a.ops) == len(self.b.ops)
         for op in self.b.ops:
             for number, value in enumerate(op.outputs):
                 twin = answer.get(op.index)
                 if twin is not None and number < len(twin.outputs) and self.agree(twin.outputs[number], value):
                     self.partner[value.id] = twin.outputs[number]
+                    continue
+                if same and twin is not None:
                     continue
                 found = next((v for v in self._by_shape.get(_squeezed(self.b, value), ()) if self._near(v, value)), None)
                 if found is not None:
@@ -106,7 +109,11 @@ def _squeezed(side: Side, value: Value) -> tuple[int, ...]:
     return tuple(n for n in shape if n != 1)
 
 
-def _same_order(a: list[Op], b: list[Op], shapes: bool) -> list[tuple[Op, Op]]:
+def same_order(a_side: Side, b_side: Side) -> list[tuple[Op, Op]]:
+    """Operations of both sides that answer each other by name, shape and order."""
+    a, b = a_side.ops, b_side.ops
+    shapes = b_side.rows is None and a_side.rows is None
+
     def tokens(ops: list[Op]) -> list[object]:
         return [(op.name, *((tuple(op.outputs[0].shape),) if shapes and op.outputs else (len(op.outputs),))) for op in ops]
 

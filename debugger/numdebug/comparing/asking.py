@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from numdebug.child import Spec
 from numdebug.comparing.axes import AXES
 from numdebug.comparing.running import Plan
+from numdebug.comparing.saved import KNOWN
 from numdebug.comparing.words import verdict
 from numdebug.diagnosing import TIMEOUT, Outcome, Sources
 from numdebug.errors import FOUND, NOTHING_SEEN, UserError
@@ -29,6 +31,9 @@ class Asked:
     args: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
     timeout: float | None = None
+    ulps: float = 1.0
+    rtol: float = 0.0
+    atol: float = 0.0
 
 
 def compare(asked: Asked) -> Outcome:
@@ -42,6 +47,8 @@ def compare(asked: Asked) -> Outcome:
             raise UserError(f"there is no axis {axis!r} to vary; {hint}")
     if asked.other is not None and asked.vary:
         raise UserError("--vary makes two sides out of one program; leave out the second file, or --vary.")
+    if is_arrays(asked.target) or (asked.other is not None and is_arrays(asked.other)):
+        return _of_arrays(asked)
     first = source.read(asked.target)
     second = source.read(asked.other) if asked.other is not None else None
     if second is not None and second.path == first.path and second.name == first.name:
@@ -54,16 +61,38 @@ def compare(asked: Asked) -> Outcome:
         other_name=second.name if second is not None else None, vary=list(asked.vary), rows=asked.rows, args=list(asked.args),
         inputs=list(asked.inputs), timeout=asked.timeout or TIMEOUT,
     )  # fmt: skip
-    ending = run(Spec(path=plan.path, given=plan.given, journal="", timeout=plan.timeout, compare=asdict(plan)))
     before = Sources(first)
-    report, code = assemble(asked.target, ending, lambda bug: True, Suppressions(before))
+    both = _Both(before, Sources(second)) if second is not None and second.path != first.path else before
+    return _outcome(asked.target, plan, both)
+
+
+def _of_arrays(asked: Asked) -> Outcome:
+    """Two files of saved arrays. They are read in the child as well: a checkpoint needs PyTorch."""
+    if asked.other is None:
+        raise UserError(f"name a second file to compare {asked.target} with.")
+    paths = [Path(asked.target), Path(asked.other)]
+    for path in paths:
+        if not is_arrays(str(path)):
+            raise UserError(f"{path} is no file of saved arrays ({', '.join(KNOWN)}), which the other one is; compare like with like.")
+        if not path.is_file():
+            raise UserError(f"there is no file {path}; check the path (the current folder is {Path.cwd()}).")
+    plan = Plan(
+        path=str(paths[0].resolve()), given=asked.target, other_path=str(paths[1].resolve()), other_given=asked.other,
+        timeout=asked.timeout or TIMEOUT, arrays=True, ulps=asked.ulps, rtol=asked.rtol, atol=asked.atol,
+    )  # fmt: skip
+    return _outcome(f"{asked.target} and {asked.other}", plan, lambda file: None)
+
+
+def _outcome(title: str, plan: Plan, source_of: Callable[[str], str | None]) -> Outcome:
+    ending = run(Spec(path=plan.path, given=plan.given, journal="", timeout=plan.timeout, compare=asdict(plan)))
+    report, code = assemble(title, ending, lambda bug: True, Suppressions(source_of))
     if report.comparisons:
         report.verdict = verdict(report.comparisons)
         if any(not c.explained and not c.predicted for c in report.comparisons):
             code = FOUND
         elif code in (0, FOUND, NOTHING_SEEN):
             code = 0 if code != NOTHING_SEEN or not ending.timed_out else NOTHING_SEEN
-    return Outcome(report, code, _Both(before, Sources(second)) if second is not None and second.path != first.path else before)
+    return Outcome(report, code, source_of)
 
 
 class _Both:
@@ -78,4 +107,4 @@ class _Both:
 
 def is_arrays(path: str) -> bool:
     """Whether a path names recorded arrays rather than a program."""
-    return Path(path).suffix in (".npz", ".npy", ".safetensors", ".pt", ".pth", ".ckpt", ".bin")
+    return Path(path).suffix.lower() in KNOWN

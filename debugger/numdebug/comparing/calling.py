@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib import import_module
@@ -70,8 +70,13 @@ def returned(result: Any) -> list[tuple[str, np.ndarray, str]]:
     """The floating-point arrays that a call returned, by name."""
     if isinstance(result, float):
         result = np.float64(result)
-    found = [(name, *as_numpy(array)) for name, array in values.arrays(result, "out")]
-    return [(name, array, dtype) for name, array, dtype in found if dtype.startswith(("float", "bfloat"))]
+    return floats(values.arrays(result, "out"))
+
+
+def floats(named: Iterable[tuple[str, Any]]) -> list[tuple[str, np.ndarray, str]]:
+    """Of these arrays the floating-point ones; random keys, for one, have no elements."""
+    formats = ("float", "bfloat", "torch.float", "torch.bfloat")
+    return [(name, *as_numpy(array)) for name, array in named if str(array.dtype).startswith(formats)]
 
 
 class Caller:

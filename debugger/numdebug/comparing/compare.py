@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from numdebug.arithmetic import PRODUCTS, Products
-from numdebug.comparing.align import Alignment
-from numdebug.comparing.divergence import Parting, part
-from numdebug.comparing.envelope import Envelope, Measured, coarser, measure
+from numdebug.arithmetic import PRODUCTS, SAMPLES, Products
+from numdebug.comparing.align import Alignment, same_order
+from numdebug.comparing.divergence import MOVES, Parting, part
+from numdebug.comparing.envelope import FEW, Envelope, Measured, beyond, coarser, measure
 from numdebug.comparing.judge import Facts, Judgement, judge
 from numdebug.comparing.sides import FLOATS, Output, Side, paired
 from numdebug.formats import FORMATS
 from numdebug.recording import Value
 
+FIRST = 24
+"""Values whose envelopes are computed first where sides part; four times as many where that was too early."""
 NARROWER: tuple[Products, ...] = ("tf32", "tf32-truncated", "bfloat16")
-FEW = 3
-"""Samples of a wider envelope, whose question is only which format explains a difference."""
 
 
 @dataclass
@@ -60,14 +61,30 @@ def _rows(side: Side, array: np.ndarray) -> np.ndarray:
     return array if side.rows is None else side.rows.of(array)
 
 
+def _values(side: Side) -> list[Value]:
+    return [o.value for o in side.outputs if o.value is not None]
+
+
+def _swapped(a: Side, b: Side, pairs: list[tuple[Output, Output]]) -> bool:
+    """Whether the envelope comes from `b`: whose outputs are coarser, or, where they are alike, which goes through fewer narrow formats."""
+    if a.run is None or b.run is None or b.rows is not None:
+        return a.run is None
+    out_a, out_b = (FORMATS[coarser(o.dtype for o in side)].eps for side in zip(*pairs, strict=True))
+    if out_a != out_b:
+        return bool(out_b > out_a)
+    return FORMATS[coarser(b.formats)].eps < FORMATS[coarser(a.formats)].eps
+
+
 class _Comparison:
     def __init__(self, a: Side, b: Side, axis: str, pairs: list[tuple[Output, Output]]) -> None:
         self.a, self.b, self.axis, self.pairs = a, b, axis, pairs
-        self.forms = (coarser(a.formats), coarser(b.formats))
-        self.swapped = FORMATS[self.forms[1]].eps > FORMATS[self.forms[0]].eps and b.run is not None and b.rows is None or a.run is None
+        self.form = coarser(o.dtype for pair in pairs for o in pair)
+        self.swapped = _swapped(a, b, pairs)
         self.reference = b if self.swapped else a
-        self.form = coarser(self.forms)
         self.envelope: Envelope | None = None
+        self.inner: Envelope | None = None  # of everything that the reference computes
+        self.other: Envelope | None = None  # of the outputs of the side that is not the reference
+        self.emulated = ""  # the format that operands of one side's products are cast to, as autocast does
         self.wider: Envelope | None = None  # of the narrower products that were tried last
 
     def result(self) -> Compared:
@@ -76,26 +93,90 @@ class _Comparison:
             return self._told(worst, measured, None, None, ())
         if self.reference.run is None:
             return self._told(worst, measured, None, None, ())
-        self.envelope = Envelope(self.reference.run, self.reference.values)
-        worst, measured = self._worst()
+        self.envelope = Envelope(self.reference.run, _values(self.reference), samples=FEW)
+        worst, measured = self._settled()
+        if not measured.within and self._written_otherwise():
+            self.other = Envelope(self._second.run, _values(self._second), samples=self.envelope.samples)  # type: ignore[arg-type]
+            worst, measured = self._settled()
         parting = first = None
         if self.a.run is not None and self.b.run is not None and worst[0].value is not None and worst[1].value is not None:
-            alignment = Alignment(self.a, self.b, self._agree)
-            first = self._first(alignment)
-            if not measured.within:
-                parting = part(alignment, worst[0].value, worst[1].value, lambda value, array: self._measured(value, array, worst[1].value))
-                parting = self._sized(parting, alignment) if parting is not None else None
+            if measured.within:
+                first = self._first()
+            else:
+                parting = self._parting(worst[0].value, worst[1].value)
+                if parting is not None and self._into_products(parting):
+                    self.other = Envelope(self._second.run, _values(self._second), samples=FEW)  # type: ignore[arg-type]
+                    self.emulated = str(parting.now)
+                    worst, measured = self._worst()
         return self._told(worst, measured, parting, first, self._narrow(worst, measured, parting))
+
+    def _settled(self) -> tuple[tuple[Output, Output], Measured]:
+        """More samples where few of them leave it open."""
+        assert self.envelope is not None
+        worst, measured = self._worst()
+        if not measured.clear and self.envelope.samples < SAMPLES:
+            for envelope in (self.envelope, self.other):
+                if envelope is not None:
+                    envelope.more(SAMPLES - envelope.samples)
+            worst, measured = self._worst()
+        return worst, measured
+
+    def _parting(self, a: Value, b: Value) -> Parting | None:
+        """Where they part: of programs with the same operations in the same order the beginning is looked at first."""
+        assert self.reference.run is not None
+        values, known = self._apart()
+        count = FIRST if known else len(values)
+        while True:
+            self.inner = Envelope(self.reference.run, values[:count], samples=FEW)
+            alignment = Alignment(self.a, self.b, self._agree)
+            found = part(alignment, a, b, lambda value, array: self._measured(value, array, b))
+            if found is None or self._looked_at(found, values[count:]):
+                return self._sized(found, alignment) if found is not None else None
+            count *= 4
+
+    def _apart(self) -> tuple[list[Value], bool]:
+        """Values of the reference that are not the same bit for bit on the other side; False where it has other operations."""
+        pairs = same_order(self.a, self.b)
+        if len(pairs) < max(len(self.a.ops), len(self.b.ops)):
+            return self.reference.values, False
+        values = []
+        for pair in pairs:
+            for two in zip(pair[0].outputs, pair[1].outputs, strict=False):
+                x, y = self.a.array(two[0]), self.b.array(two[1])
+                value = two[1] if self.swapped else two[0]
+                if value.dtype.startswith(FLOATS) and (x is None or y is None or not np.array_equal(x, y, equal_nan=x.dtype.kind == "f")):
+                    values.append(value)
+        return values, True
+
+    def _into_products(self, parting: Parting) -> bool:
+        """A cast that serves nothing but products on its own line."""
+        run = self._second.run
+        if parting.kind != "dtype" or parting.op.name != "cast" or run is None or parting.b is None or self.swapped:
+            return False
+        users, todo = [], list(parting.b.outputs)
+        while todo:
+            for user in run.recording.consumers(todo.pop()):
+                if user.name in MOVES:
+                    todo.extend(user.outputs)
+                else:
+                    users.append(user)
+        return bool(users) and all(u.name in PRODUCTS for u in users)
+
+    def _looked_at(self, found: Parting, left: list[Value]) -> bool:
+        """That operation's results are not among the values that are left."""
+        op = found.b if self.swapped else found.a
+        return op is None or not any(v in left for v in op.outputs)
 
     def _told(
         self, worst: tuple[Output, Output], measured: Measured, parting: Parting | None, first: tuple[Value, Value, Measured] | None,
         narrow: tuple[tuple[str, Measured], ...],
     ) -> Compared:  # fmt: skip
         opaque = self.a.run is None or self.b.run is None or worst[0].value is None or worst[1].value is None
-        facts = Facts(self.axis, measured, self._formats(self.a, worst[0]), self._formats(self.b, worst[1]), parting, narrow, opaque)
+        formats = self._formats(self.a, worst[0]), self._formats(self.b, worst[1])
+        facts = Facts(self.axis, measured, *formats, parting, narrow, opaque, self.emulated)
         judgement = judge(facts)
         value = worst[1].value if self.swapped else worst[0].value
-        allowed = self.envelope.of(value) if self.envelope is not None and value is not None else None
+        allowed = self._output(*worst)
         if judgement.explanation == "reduced-precision-matmul" and self.wider is not None and value is not None:
             allowed = self.wider.of(value)
         return Compared(
@@ -113,24 +194,42 @@ class _Comparison:
     def _worst(self, plain: bool = False) -> tuple[tuple[Output, Output], Measured]:
         found = []
         for one, two in self.pairs:
-            spread = None
-            value = two.value if self.swapped else one.value
-            if not plain and self.envelope is not None and value is not None:
-                spread = self.envelope.of(value)
+            spread = None if plain else self._output(one, two)
             found.append(((one, two), measure(one.array, _rows(self.b, two.array), spread, self._samples(), self.form)))
         return max(found, key=lambda pair: (pair[1].non_finite, pair[1].ratio, pair[1].differing))
+
+    @property
+    def _second(self) -> Side:
+        return self.a if self.swapped else self.b
+
+    def _written_otherwise(self) -> bool:
+        """The other side computes something else in formats that are no narrower: it may lose more digits by its own formula."""
+        one, two = self.reference, self._second
+        if two.run is None or FORMATS[coarser(two.formats)].eps > FORMATS[coarser(one.formats)].eps:
+            return False
+        return Counter(op.name for op in one.ops) != Counter(op.name for op in two.ops)
+
+    def _output(self, one: Output, two: Output) -> np.ndarray | None:
+        """The spread of an output: of the reference, and of the other side where that was asked."""
+        first, second = (two, one) if self.swapped else (one, two)
+        spread = self.envelope.of(first.value) if self.envelope is not None and first.value is not None else None
+        other = self.other.of(second.value) if self.other is not None and second.value is not None else None
+        if spread is None or other is None:
+            return spread
+        both: np.ndarray = np.hypot(spread, _rows(self.b, other) if second is two else other)
+        return both
 
     def _samples(self) -> int:
         return self.envelope.samples if self.envelope is not None else 1
 
     def _spread(self, a: Value, b: Value | None) -> np.ndarray | None:
-        assert self.envelope is not None
-        return self.envelope.of(b if self.swapped and b is not None else a)
+        value = b if self.swapped and b is not None else a
+        return self.inner.of(value) if self.inner is not None else None
 
     def _measured(self, a: Value, array: np.ndarray, b: Value | None = None) -> Measured:
         held = self.a.array(a)
         assert held is not None
-        return measure(held, array, self._spread(a, b), self._samples(), self.form)
+        return measure(held, array, self._spread(a, b), FEW, self.form)
 
     def _sized(self, parting: Parting, alignment: Alignment) -> Parting:
         """How far the operands and the result of that operation are apart."""
@@ -150,7 +249,7 @@ class _Comparison:
         return replace(parting, before=before, after=after)
 
     def _of(self, x: np.ndarray, y: np.ndarray, spread: np.ndarray | None) -> Measured:
-        return measure(x, y, spread if spread is not None and spread.shape == x.shape else None, self._samples(), self.form)
+        return measure(x, y, spread if spread is not None and spread.shape == x.shape else None, FEW, self.form)
 
     def _agree(self, a: Value, b: Value) -> bool:
         x, y = self.a.array(a), self.b.array(b)
@@ -160,27 +259,24 @@ class _Comparison:
             if [n for n in x.shape if n != 1] != [n for n in y.shape if n != 1]:
                 return False
             y = y.reshape(x.shape)
-        if x.dtype.kind not in "fV" or y.dtype.kind not in "fV":
-            return bool(np.array_equal(x, y))
+        floats = x.dtype.kind == "f" and y.dtype.kind == "f"
+        if bool(np.array_equal(x, y, equal_nan=floats)):
+            return True
         spread = self._spread(a, b)
-        if spread is None or (spread.size == x.size and spread.shape != x.shape):
-            spread = spread.reshape(x.shape) if spread is not None else None
-        if spread is None:
-            return bool(np.array_equal(x, y, equal_nan=True))
-        if spread.size != x.size:
+        if not floats or spread is None or spread.size != x.size:
             return False
-        return measure(x, y, spread, self._samples(), self.form).within
+        spread = spread.reshape(x.shape)
+        return not beyond(x, y, spread) and measure(x, y, spread, FEW, self.form).within
 
-    def _first(self, alignment: Alignment) -> tuple[Value, Value, Measured] | None:
-        """The first operation whose result is not the same bit for bit."""
-        for op in self.b.ops:
-            for value in op.outputs:
-                twin = alignment.partner.get(value.id)
-                if twin is None or not value.dtype.startswith(FLOATS):
-                    continue
+    def _first(self) -> tuple[Value, Value, Measured] | None:
+        """The first operation, of those in the same order on both sides, whose result is not the same bit for bit."""
+        for one, two in same_order(self.a, self.b):
+            for twin, value in zip(one.outputs, two.outputs, strict=False):
                 x, y = self.a.array(twin), self.b.array(value)
-                if x is not None and y is not None and x.size == y.size and not np.array_equal(x.ravel(), y.ravel(), equal_nan=True):
-                    return twin, value, measure(x, y.reshape(x.shape), self._spread(twin, value), self._samples(), self.form)
+                if x is None or y is None or x.shape != y.shape or x.dtype.kind != "f" or not value.dtype.startswith(FLOATS):
+                    continue
+                if not np.array_equal(x, y, equal_nan=True):
+                    return twin, value, measure(x, y, None, 1, self.form)
         return None
 
     def _narrow(self, worst: tuple[Output, Output], measured: Measured, parting: Parting | None) -> tuple[tuple[str, Measured], ...]:

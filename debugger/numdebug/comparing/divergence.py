@@ -82,7 +82,7 @@ def _named(
     for op in first_b:
         one = twin_of_b.get(op.index)
         if one is not None and one in first_a:
-            return _same(one, op)
+            return _same(alignment, one, op)
     alone_a = next((_telling(op, ours, twin_of_a) for op in first_a if op.index not in twin_of_a), None)
     alone_b = next((_telling(op, theirs, twin_of_b) for op in first_b if op.index not in twin_of_b), None)
     if alone_a is not None and alone_b is not None:
@@ -100,13 +100,13 @@ def _named(
 def _telling(op: Op, region: list[Op], twins: dict[int, Op]) -> Op:
     """Where numbers are moved before they are computed with on the same line, the operation that computes."""
     current = op
-    while current.name in MOVES:
+    while current.name in MOVES | {"empty"}:
         made = {v.id for v in current.outputs}
         user = next((o for o in region if o is not current and any(v.id in made for v in o.operands)), None)
-        if user is None or user.index in twins or _place(user) != _place(op):
+        if user is None or user.index in twins or (_place(user) != _place(op) and current.name != "empty"):
             break
         current = user
-    return op if current.name in STRUCTURAL else current
+    return op if current.name in STRUCTURAL | {"empty"} else current
 
 
 def _narrows(op: Op) -> bool:
@@ -126,12 +126,22 @@ def _data(alignment: Alignment, one: Op, two: Op, number: int) -> Parting:
     return Parting("data", one, two, name, now=off, was=b.role)
 
 
-def _same(one: Op, two: Op) -> Parting:
+def _shuffled(alignment: Alignment, one: Op, two: Op) -> bool:
+    """Each operand agrees with one of the other side's, but not with the one in its place."""
+    if len(one.operands) != len(two.operands) or len(one.operands) < 2:
+        return False
+    theirs = [alignment.partner.get(v.id) for v in two.operands]
+    return all(t is not None for t in theirs) and any(not alignment.agree(x, y) for x, y in zip(one.operands, two.operands, strict=True))
+
+
+def _same(alignment: Alignment, one: Op, two: Op) -> Parting:
     """The same operation on operands that agree."""
     for name in sorted({*one.scalars, *two.scalars} - _LAYOUT):
         was, now = one.scalars.get(name), two.scalars.get(name)
         if was != now and isinstance(was, (bool, int, float, str, list, type(None))):
             return Parting("argument", one, two, argument=name, was=was, now=now)
+    if _shuffled(alignment, one, two):
+        return Parting("argument", one, two, argument="the order of operands", was="as written", now="another one")
     if one.outputs and two.outputs and one.outputs[0].dtype != two.outputs[0].dtype:
         return Parting("dtype", one, two, was=one.outputs[0].dtype, now=two.outputs[0].dtype)
     if one.native != two.native and one.name == two.name and one.native.split(".")[:2] != two.native.split(".")[:2]:

@@ -35,7 +35,10 @@ class Facts:
     parting: Parting | None = None
     narrow: tuple[tuple[str, Measured], ...] = ()
     opaque: bool = False  # of one side only the outputs are known
-    emulated: str = ""  # one side's products were computed in this format
+    emulated: str = ""  # the format that operands of one side's products are cast to
+
+
+_EMULATED = ("tf32", "tf32-truncated")
 
 
 def judge(facts: Facts) -> Judgement:
@@ -53,10 +56,13 @@ def judge(facts: Facts) -> Judgement:
         return Judgement("nondeterminism" if facts.axis == "runs" else "real-difference", False, "random numbers were drawn that differ")
     if p is not None and _training(p):
         return Judgement("train-eval-mismatch", False, f"{p.op.name} is in training mode on one side only")
+    if facts.emulated:
+        what = f"operands of products go through {facts.emulated} on one side, as under autocast"
+        return Judgement("reduced-precision-matmul", m.within, what)
     if _formats(facts) or (p is not None and p.kind == "dtype"):
         return _dtype(facts)
-    if facts.emulated or (not m.within and _narrow(facts) is not None):
-        form = facts.emulated or _narrow(facts) or ""
+    form = facts.axis if facts.axis in _EMULATED else _narrow(facts)
+    if not m.within and form is not None:
         return Judgement("reduced-precision-matmul", True, f"products with operands in {form} explain it, float32 products do not")
     if m.within:
         if facts.axis == "runs":
@@ -72,6 +78,8 @@ def judge(facts: Facts) -> Judgement:
 
 
 def _formats(facts: Facts) -> bool:
+    if facts.axis in ("sums", *_EMULATED):  # the same operations in the same formats
+        return False
     return facts.formats_a != facts.formats_b and facts.parting is None or facts.axis == "dtype"
 
 

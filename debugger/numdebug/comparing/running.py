@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -14,12 +15,13 @@ import numpy as np
 
 from numdebug import observe as observing
 from numdebug.arithmetic import PRODUCTS, Arithmetic
-from numdebug.comparing import calling
+from numdebug.comparing import calling, files, saved, stored
 from numdebug.comparing.axes import AXES
 from numdebug.comparing.calling import Caller, NotHere, Varied
 from numdebug.comparing.compare import CannotCompare, Compared, compare
 from numdebug.comparing.sides import Output, Side, located
 from numdebug.comparing.words import published
+from numdebug.errors import UserError
 from numdebug.evidence import Evidence, Number
 from numdebug.load import calls, frameworks, inputs, values
 from numdebug.load.calls import Call
@@ -50,6 +52,10 @@ class Plan:
     args: list[str] = field(default_factory=list)
     inputs: list[str] = field(default_factory=list)
     timeout: float | None = 60.0
+    arrays: bool = False  # both paths are files of saved arrays, for which these tolerances hold
+    ulps: float = 1.0
+    rtol: float = 0.0
+    atol: float = 0.0
 
 
 class Stopped(Exception):
@@ -76,7 +82,9 @@ class Comparing:
         """Both sides, and the verdict."""
         plan = self.plan
         self.journal.add("stage", name="run")
-        if plan.name is None and plan.other_path is not None and plan.other_name is None:
+        if plan.arrays:
+            self._files()
+        elif plan.name is None and plan.other_path is not None and plan.other_name is None:
             self._scripts()
         elif plan.other_path is not None:
             self._two_calls()
@@ -86,6 +94,22 @@ class Comparing:
         for diagnosis in match(self.found):
             self.journal.add("diagnosis", diagnosis)
         self.journal.add("matched")
+
+    # -- saved arrays ------------------------------------------------------------------------------------------------
+
+    def _files(self) -> None:
+        plan = self.plan
+        assert plan.other_path is not None and plan.other_given is not None
+        tables = stored.compare(saved.read(Path(plan.path)), saved.read(Path(plan.other_path)), plan.ulps, plan.rtol, plan.atol)
+        if not tables.pairs:
+            raise CannotCompare(f"{plan.given} and {plan.other_given} have no array of the same name")
+        found, notes = files.told(tables, plan.given, plan.other_given)
+        extra = files.alone(tables, plan.given, plan.other_given)
+        for comparison in (*found, *(c for c in (extra,) if c is not None)):
+            self._add(comparison, None)
+        for text in notes:
+            self.journal.add("note", text=text)
+        self._counted(sum(p.size for p in tables.pairs))
 
     # -- two programs ------------------------------------------------------------------------------------------------
 
@@ -114,24 +138,27 @@ class Comparing:
         if watcher.failed:
             raise Stopped
         module = sys.modules["__main__"]
-        named = [
-            (name, *calling.as_numpy(array))
+        named = calling.floats(
+            (name, array)
             for name, value in values.public_values(module).items()
             if not values.is_module(value) and not values.is_optimizer(value)
             for name, array in values.arrays(value, name)
-        ]
-        floats = [(n, a, d) for n, a, d in named if d.startswith(("float", "bfloat"))]
+        )
         best: Side | None = None
         for observer in watcher.observers:
             run = watcher.run(observer)
             if run is None:
                 continue
-            outputs = [o for o in located(run, floats) if o.value is not None]
+            outputs = [o for o in located(run, named) if o.value is not None]
             known = {o.value.id for o in outputs if o.value is not None}
-            for number, sink in enumerate([*run.consumed()]):
+            read: Counter[tuple[int, ...]] = Counter()  # by shape: one more that is read on one side shifts those of its shape alone
+            for sink in run.consumed():
                 held = run.array(sink.value)
                 if held is not None and sink.value.id not in known and sink.value.dtype.startswith(("float", "bfloat")):
-                    outputs.append(Output(sink.name or f"value {number + 1} that is read", held, sink.value.dtype, sink.value))
+                    read[held.shape] += 1
+                    shape = f" of shape {held.shape}" if held.shape else ""
+                    name = sink.name or f"value {read[held.shape]}{shape} that is read"
+                    outputs.append(Output(name, held, sink.value.dtype, sink.value))
             if best is None or len(outputs) > len(best.outputs):
                 best = Side(label, outputs, run)
         if best is None or not best.outputs:
@@ -318,21 +345,27 @@ class Comparing:
         return Caller(self.folder, _Quiet(self.journal), framework, self._guarded)
 
     def _count(self, side: Side) -> None:
-        self.seen += len(side.run.recording.ops) if side.run is not None else 1
+        self._counted(len(side.run.recording.ops) if side.run is not None else 1)
+
+    def _counted(self, ops: int) -> None:
+        self.seen += ops
         self.journal.add("observed", ops=self.seen, backward=False)
 
     # -- what was found ------------------------------------------------------------------------------------------------
 
     def _say(self, found: Compared, predicted: bool, removed_by: tuple[str, ...], framework: str) -> None:
-        comparison = published(found, predicted, removed_by, framework)
-        if comparison.explanation != "identical" and not predicted:
-            fact = _evidence(found, comparison, f"E{len(self.found) + 1}")
+        self._add(published(found, predicted, removed_by, framework), found)
+        if found.missing:
+            self.journal.add("note", text=f"on one side only, and not compared: {', '.join(found.missing[:5])}")
+
+
+    def _add(self, comparison: Comparison, found: Compared | None) -> None:
+        if comparison.explanation != "identical" and not comparison.predicted:
+            fact = _evidence(comparison, f"E{len(self.found) + 1}", bool(found and found.parting is not None and found.parting.tried))
             self.found.append(fact)
             self.journal.add("evidence", fact)
             comparison = replace(comparison, evidence=fact.id)
         self.journal.add("comparison", comparison)
-        if found.missing:
-            self.journal.add("note", text=f"on one side only, and not compared: {', '.join(found.missing[:5])}")
 
 
 class _Quiet:
@@ -346,7 +379,7 @@ class _Quiet:
             self.journal.add(record, *args, **data)
 
 
-def _evidence(found: Compared, c: Comparison, number: str) -> Evidence:
+def _evidence(c: Comparison, number: str, tried: bool) -> Evidence:
     sites = {}
     if c.apart is not None:
         sites = {role: site for role, site in (("target", c.apart.site_b), ("other", c.apart.site_a)) if site is not None}
@@ -360,7 +393,7 @@ def _evidence(found: Compared, c: Comparison, number: str) -> Evidence:
             "explanation": c.explanation, "explained": c.explained, "axis": c.axis, "a": c.a, "b": c.b, "format": c.format,
             "because": c.because, "op": c.apart.op if c.apart is not None else None, "what": c.apart.what if c.apart is not None else "",
             "proof": c.apart.proof if c.apart is not None else "", "cured": bool(c.apart is not None and c.apart.confirmed),
-            "tried": bool(found.parting is not None and found.parting.tried), "output": c.output,
+            "tried": tried, "output": c.output,
         },
         sites=sites,
     )  # fmt: skip
@@ -391,10 +424,13 @@ def observe(plan: dict[str, Any], journal: Any) -> Any:
         comparing.run()
     except Stopped:  # the journal says why
         return deadline
-    except (CannotCompare, NotHere, CannotAsk, Failed) as why:
+    except (CannotCompare, NotHere, CannotAsk, Failed, UserError) as why:
         journal.add("unusable", text=str(why))
+        journal.add("ended", how="returned")
     except observing.Stop as why:
         journal.add("ended", how="stopped", why=deadline.reason or str(why))
+    else:
+        journal.add("ended", how="returned")
     describe_environment(journal)
     return deadline
 

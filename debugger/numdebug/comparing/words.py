@@ -124,7 +124,7 @@ def verdict(found: list[Comparison]) -> str:
     }  # fmt: skip
     worst = max(apart, key=lambda c: c.ratio)
     first = "; ".join(words.get(kind, kind) for kind in kinds)
-    times = f", {worst.ratio:.2g} times the expected size" if math.isfinite(worst.ratio) else ""
+    times = f", {worst.ratio:.2g} times the expected size" if math.isfinite(worst.ratio) and worst.envelope else ""
     return f"{first} ({worst.largest:.2g} at most{times})"
 
 

@@ -87,7 +87,9 @@ GROUPS = (MODEL, PARAMETERS, INPUT, TARGET, OPTIMIZER, CRITERION, SCALER, SCHEDU
 
 def is_array(value: Any) -> bool:
     """A tensor or array of any framework (not a class, not a plain number)."""
-    return not isinstance(value, type) and all(hasattr(value, a) for a in ("dtype", "shape", "__array__")) and not is_module(value)
+    if isinstance(value, type) or not all(hasattr(value, a) for a in ("dtype", "shape", "__array__")):
+        return False
+    return not is_module(value) and not frameworks.is_a(value, "keras.KerasTensor")  # which has no numbers
 
 
 def holds_arrays(value: Any, depth: int = 3) -> bool:

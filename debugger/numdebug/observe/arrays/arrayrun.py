@@ -134,7 +134,8 @@ class ArrayRun:
             self._still = (asked, recomputed.recompute(self.graph, values, Arithmetic(wide=True)))
         still = self._still[1]
         moved = recomputed.recompute(self.graph, values, how)
-        return {key: array - still[key] for key, array in moved.items() if key in still and array.dtype.kind == "f"}
+        with np.errstate(all="ignore"):
+            return {key: array - still[key] for key, array in moved.items() if key in still and array.dtype.kind == "f"}
 
     def check_gradients(self) -> list[CheckedGradient]:
         """See Run."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from numdebug.arithmetic import CORRECT, EXACT, PRODUCTS, SUMS, ULPS, Products, growth, ulps
+from numdebug.arithmetic import CORRECT, EXACT, OF_OPERAND, PRODUCTS, SUMS, ULPS, Products, growth, ulps
 from numdebug.formats import FORMATS, TF32
 from numdebug.graph import STRUCTURAL
 from numdebug.observe.arrays.graph import Piece
@@ -21,18 +21,50 @@ _MIXING = frozenset({
 })  # fmt: skip
 _SOFT = frozenset({"softmax", "log_softmax", "logsumexp"})
 _NARROW = frozenset({"float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"})
+HELD = 1 << 27  # bytes of Squares
+POOL = 1 << 16  # random numbers at least
 _UNKNOWN = 4.0  # half ulps of a function that is not in the table
 
 
-class Noise:
-    """One draw. `tree`: sums are made by halves, and those of narrow formats in float32."""
+class Squares:
+    """Sums of the squares of terms, kept from draw to draw: they tell how large rounding is, and noise hardly changes them."""
 
-    def __init__(self, seed: int, products: Products | None) -> None:
+    def __init__(self) -> None:
+        self.held: dict[tuple[int, int], np.ndarray] = {}
+        self.bytes = 0
+
+    def of(self, key: tuple[int, int] | None, piece: Piece, arrays: Sequence[np.ndarray]) -> np.ndarray:
+        """For a piece that is linear in each of its operands. float32 is enough, once they are scaled to 1."""
+        if key is not None and key in self.held:
+            return self.held[key]
+        tops = [float(np.max(np.abs(a), where=np.isfinite(a), initial=0.0)) or 1.0 for a in arrays]
+        small = [_square(a / top).astype(np.float32) for a, top in zip(arrays, tops, strict=True)]
+        found = _computed(piece, small)[0] * math.prod(tops) ** 2
+        if key is not None and self.bytes + found.nbytes < HELD:
+            self.held[key] = found
+            self.bytes += found.nbytes
+        return found
+
+
+class Noise:
+    """One draw. `xla`: JAX computes. `squares`: those of other draws of the same operations."""
+
+    def __init__(self, seed: int, products: Products | None, xla: bool = False, squares: Squares | None = None) -> None:
+        self.xla = xla
         self.generator = np.random.default_rng(seed)
         self.products = products
+        self.kept = squares
+        self.squares = squares or Squares()
+        self.place = (0, 0)  # index of the operation, number of its piece
+        self._pool = np.zeros(0, np.float32)
+
+    def at(self, op: int) -> None:
+        """The operation whose pieces come now."""
+        self.place = (op, 0)
 
     def step(self, piece: Piece, arrays: Sequence[np.ndarray], tree: bool = True) -> list[np.ndarray]:
-        """The piece in float64, its results moved; operands may be arrays of any format."""
+        """The piece in float64, its results moved. `tree`: a sum is made by halves, and that of narrow formats in float32."""
+        self.place = (self.place[0], self.place[1] + 1)
         name, form = piece.name, next((part(f) for f in piece.formats if part(f) in FORMATS), None)
         if form is None or name in EXACT or (name in STRUCTURAL and not piece.scalars.get("accumulate") and name != "cast"):
             return _computed(piece, arrays)
@@ -49,6 +81,8 @@ class Noise:
         if name in _SOFT:
             return self._soft(piece, arrays, form)
         results = _computed(piece, arrays)
+        if name in OF_OPERAND and len(arrays) == len(results) == 1:
+            return [results[0] + self._moved(arrays[0], form, ulps(name)) - arrays[0]]
         known = name in ULPS or name in CORRECT
         if not known and (name in _MIXING or not _alike(arrays, results)):
             return self._unknown(piece, arrays, form)
@@ -64,7 +98,7 @@ class Noise:
         form = part(form)
         if form not in FORMATS or not is_float(result):
             return result
-        moved = self._moved(result, form, ulps(name) if known else _UNKNOWN)
+        moved = self._moved(result, form, ulps(name, form, self.xla) if known else _UNKNOWN)
         if name not in CORRECT or form == "float64" or result.dtype.kind == "c":
             return moved
         return np.where(_holds(form, result), result, moved)
@@ -75,7 +109,7 @@ class Noise:
             return [self._rounded("", r, f) for r, f in zip(results, piece.formats, strict=True)]
         if all(_whole(a, FORMATS[form].eps) for a in arrays) and bool((np.abs(results[0]) < 1 / FORMATS[form].eps).all()):
             return results
-        squares = _computed(piece, [_square(a) for a in arrays])[0]
+        squares = self.squares.of(self.place if self.kept is not None else None, piece, arrays)
         count = piece.terms or _contracted(arrays, results[0])
         return [self._summed(results[0], squares, growth(count), form, wide_sum=True)]
 
@@ -87,7 +121,7 @@ class Noise:
         exact = _sums_of_whole(piece, array, FORMATS[form].eps)
         if exact is not None and not averaged and exact.all():
             return results
-        squares = _computed(piece, [_square(array)])[0] / (count if averaged else 1)
+        squares = self.squares.of(self.place if self.kept is not None else None, piece, [array]) / (count if averaged else 1)
         moved = self._summed(result, squares, growth(count, tree, count), form, wide_sum=tree)
         if exact is None:
             return [moved]
@@ -163,14 +197,21 @@ class Noise:
     def _moved(self, array: np.ndarray, form: str, half_ulps: float) -> np.ndarray:
         """Relative to its size; below the smallest normal number the gap is that number's."""
         limits = FORMATS[form]
-        size = np.abs(array)
+        half = limits.eps / 2 * half_ulps
+        if form == "float32":
+            return np.asarray(array * (1 + half * self._draw(array.shape).astype(np.float64)))
+        size = np.where(np.isfinite(array), np.abs(array), 0.0)
         if form in _NARROW:
             size = np.where(size > 0, np.maximum(size, limits.tiny), 0.0)
-        return np.asarray(array + self._draw(array.shape) * (limits.eps / 2 * half_ulps) * np.where(np.isfinite(size), size, 0.0))
+        return np.asarray(array + self._draw(array.shape) * half * size)
 
     def _draw(self, shape: tuple[int, ...]) -> np.ndarray:
-        """Evenly in [-1, 1]."""
-        return 2 * self.generator.random(shape, dtype=np.float32) - np.float32(1)
+        """Evenly in [-1, 1]; a piece of a pool, because drawing takes as long as computing."""
+        size = math.prod(shape)
+        if self._pool.size < 2 * size + 1:
+            self._pool = 2 * self.generator.random(max(2 * size + 1, POOL), dtype=np.float32) - np.float32(1)
+        start = int(self.generator.integers(self._pool.size - size))
+        return self._pool[start : start + size].reshape(shape)
 
     def _narrowed(self, array: np.ndarray) -> np.ndarray:
         """By half an ulp of the format of products; numbers that it holds stay."""

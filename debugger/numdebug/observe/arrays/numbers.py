@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from numdebug.formats import FORMATS
@@ -13,7 +15,12 @@ _PARTS = {"complex64": "float32", "complex128": "float64"}
 
 def is_float(array: np.ndarray) -> bool:
     """Real or complex."""
-    return array.dtype.name.startswith(FLOATS)
+    return _is_float(array.dtype)
+
+
+@cache
+def _is_float(dtype: np.dtype) -> bool:
+    return dtype.name.startswith(FLOATS)
 
 
 def part(dtype: str) -> str:

@@ -13,12 +13,12 @@ import numpy as np
 from numdebug.arithmetic import PRODUCTS, SUMS, Arithmetic, Products
 from numdebug.observe.arrays.evaluate import FAILS, Evaluation, needed
 from numdebug.observe.arrays.graph import Compute, Graph, Node, Piece
-from numdebug.observe.arrays.noise import Noise
+from numdebug.observe.arrays.noise import Noise, Squares
 from numdebug.observe.arrays.numbers import is_float, shown, widened
 from numdebug.recording import Value
 from numdebug.run import CannotAsk
 
-MOST = 1_000_000  # operations in all passes together: some 20 s
+MOST = 400_000  # operations in all passes together: some 20 s
 PARTS = (2, 5)  # a sum in another order is made of so many parts
 
 
@@ -141,7 +141,7 @@ class _Noisy(_Again):
     def __init__(self, graph: Graph, given: dict[int, np.ndarray], how: Arithmetic) -> None:
         super().__init__(graph, given, how)
         assert how.noise is not None
-        self.noise = Noise(how.noise, how.products)
+        self.noise = Noise(how.noise, how.products, graph.recording.framework == "jax", None if given else _squares(graph))
 
     def fitting(self, key: int, array: np.ndarray) -> np.ndarray:
         """In float64."""
@@ -153,6 +153,7 @@ class _Noisy(_Again):
 
     def computed(self, node: Node, operands: list[np.ndarray]) -> Sequence[np.ndarray]:
         """Piece by piece where it is a composite."""
+        self.noise.at(node.op.index)
         if node.inside is not None:
             return node.inside(operands, self.noise.step)
         piece = Piece(node.op.name, self.widely(node), tuple(v.dtype for v in node.op.outputs), node.op.scalars, node.terms)
@@ -169,6 +170,12 @@ class _Noisy(_Again):
             return False
         dim = node.op.scalars.get("dim")
         return dim in (-1, held.ndim - 1) or all(v.shape in ((), (1,)) for v in node.op.outputs)
+
+
+def _squares(graph: Graph) -> Squares:
+    if graph.squares is None:
+        graph.squares = Squares()
+    return graph.squares
 
 
 class _Exact(_Again):

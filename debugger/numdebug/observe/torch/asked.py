@@ -20,7 +20,8 @@ from numdebug.run import CannotAsk
 
 MODES = frozenset({
     "aten::bernoulli_", "aten::bernoulli", "aten::native_dropout", "aten::native_batch_norm", "aten::_native_batch_norm_legit",
-    "aten::cudnn_batch_norm", "aten::_batch_norm_with_update", "aten::batch_norm", "aten::dropout", "aten::dropout_", "aten::feature_dropout",
+    "aten::cudnn_batch_norm", "aten::_batch_norm_with_update", "aten::batch_norm", "aten::dropout", "aten::dropout_",
+    "aten::feature_dropout",
 })  # fmt: skip
 """Operations that training mode switches on."""
 KEPT = 8  # calls with gradients, and as many without: each keeps its input

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from numdebug.arithmetic import EXACT, PRODUCTS, SUMS, Arithmetic, growth, ulps
+from numdebug.arithmetic import EXACT, OF_OPERAND, PRODUCTS, SUMS, Arithmetic, growth, ulps
 from numdebug.formats import FORMATS, TF32
 from numdebug.graph import STRUCTURAL
 from numdebug.observe.torch.convert import Converter
@@ -33,7 +33,7 @@ _FUSED = frozenset({
     "_transformer_encoder_layer_fwd", "_native_multi_head_attention", "mkldnn_rnn_layer", "lstm", "gru", "rnn_tanh", "rnn_relu", "function",
 })  # fmt: skip
 _FEWEST = 1 << 16
-_KEPT_BITS = {"tf32": 13, "tf32-truncated": 13}
+_POOL = torch.empty(0)
 
 
 class Recomputed(Replay):
@@ -51,7 +51,6 @@ class Recomputed(Replay):
         self.amplified = AMPLIFIED if how.noise is not None and how.products is None and not self.narrow else 1.0
         if how.noise is not None:
             self.dtype = torch.float32  # what is narrower is computed there, so that noise of its size is not lost
-        self._pool = torch.empty(0)
         self._rounded: dict[tuple[int, str], torch.Tensor] = {}
         self.env.update(self.given)
 
@@ -101,8 +100,8 @@ class Recomputed(Replay):
     def call(self, raw: Raw, swap: dict[int, torch.Tensor] | None = None) -> Any:
         """The operation, its operands and results moved as asked for."""
         name = canonical(raw.func)
-        if raw.rng is not None and raw.region is None and not raw.written:
-            return [c.tensor.clone() if c is not None and c.tensor is not None else None for c in raw.outs]
+        if raw.rng is not None and raw.region is None and not raw.written and not any(_floats(c) for c in raw.cells()):
+            return [self._leaf(c).clone() if c is not None else None for c in raw.outs]  # random numbers, as they were drawn
         how = self.how
         if how.products is not None and how.noise is None and name in PRODUCTS | _FUSED:
             swap = {**(swap or {}), **self._narrowed(raw, how.products)}
@@ -119,7 +118,8 @@ class Recomputed(Replay):
             result = super().call(raw, swap)
             for cell, tensor in zip(raw.outs, result if isinstance(result, (tuple, list)) else [result], strict=False):
                 if cell is not None and isinstance(tensor, torch.Tensor) and tensor.is_floating_point() and _floats(cell):
-                    self._move_(tensor, self._half_ulp(cell) * (1.0 if narrow else self._result(raw, name)))
+                    of = self.get(next(raw.cells())) if name in OF_OPERAND and not narrow else None
+                    self._move_(tensor, self._half_ulp(cell) * (1.0 if narrow else self._result(raw, name)), of)
         return result
 
     def _bind(self, raw: Raw, result: Any) -> None:
@@ -138,14 +138,16 @@ class Recomputed(Replay):
 
     def _noise(self, size: int) -> torch.Tensor:
         """Uniform in [-1, 1]; a slice of a pool, so that drawing it costs next to nothing."""
-        if self._pool.numel() < 2 * size:
-            self._pool = torch.rand(max(2 * size, _FEWEST), generator=self.generator).mul_(2).sub_(1)
-        start = int(torch.randint(self._pool.numel() - size + 1, (1,), generator=self.generator))
-        return self._pool[start : start + size]
+        global _POOL
+        if _POOL.numel() < 2 * size:
+            _POOL = torch.rand(max(2 * size, _FEWEST), generator=torch.Generator().manual_seed(0)).mul_(2).sub_(1)
+        start = int(torch.randint(_POOL.numel() - size + 1, (1,), generator=self.generator))
+        return _POOL[start : start + size]
 
-    def _move_(self, tensor: torch.Tensor, size: float) -> torch.Tensor:
+    def _move_(self, tensor: torch.Tensor, size: float, of: torch.Tensor | None = None) -> torch.Tensor:
+        """By that much of its own elements, or of those of another tensor."""
         noise = self._noise(tensor.numel()).view(tensor.shape)
-        return tensor.addcmul_(tensor, noise.to(tensor.dtype), value=size)
+        return tensor.addcmul_(tensor if of is None else of.to(tensor.dtype), noise.to(tensor.dtype), value=size)
 
     def _moved_operands(self, raw: Raw, name: str) -> dict[int, torch.Tensor]:
         """The terms of a sum or product, moved by what adding them up rounds away."""
@@ -168,15 +170,13 @@ class Recomputed(Replay):
                 moved[id(cell)] = value + step * self._half_ulp(out)
                 continue
             size = self._half_ulp(out) * grown
-            fresh = value.clone()
             if narrow is not None and value.dtype is torch.float32:
                 half = FORMATS[narrow].eps / 2 if narrow in FORMATS else TF32.eps / 2
                 if narrow == "tf32-truncated":  # towards zero, by up to a whole ulp: it does not average out
-                    fresh.addcmul_(fresh, self._noise(value.numel()).view(value.shape).sub(1.0), value=half)
-                    moved[id(cell)] = fresh
+                    moved[id(cell)] = torch.addcmul(value, value, self._noise(value.numel()).view(value.shape).sub(1.0), value=half)
                     continue
                 size = max(size, half)
-            moved[id(cell)] = self._move_(fresh, size)
+            moved[id(cell)] = torch.addcmul(value, value, self._noise(value.numel()).view(value.shape).to(value.dtype), value=size)
         return moved
 
     def _terms(self, raw: Raw, name: str) -> tuple[int, bool]:
@@ -224,15 +224,13 @@ class Recomputed(Replay):
 
 
 def narrowed(tensor: torch.Tensor, form: str) -> torch.Tensor:
-    """What a tensor core reads of a float32 operand, as float32."""
-    if form not in _KEPT_BITS:
+    """What a tensor core reads of a float32 operand, as float32. TF32 rounds ties away from zero, as the hardware's conversion does."""
+    if form not in ("tf32", "tf32-truncated"):
         low: torch.dtype = getattr(torch, form)
         return tensor.to(low).to(tensor.dtype)
-    bits = tensor.contiguous().view(torch.int32)
-    if form == "tf32":
-        bits = bits + 0xFFF + ((bits >> 13) & 1)
-    near = (bits & ~0x1FFF).view(torch.float32)
-    return torch.where(torch.isfinite(tensor), near, tensor)
+    bits = tensor.view(torch.int32)
+    bits = bits + 0x1000 if form == "tf32" else bits.clone()
+    return bits.bitwise_and_(~0x1FFF).view(torch.float32)  # infinities stay: their fraction is 0
 
 
 def _floats(cell: Cell) -> bool:
