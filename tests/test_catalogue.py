@@ -17,7 +17,6 @@ PROGRAMS = [pytest.param(b, framework, id=f"{b.id}-{framework}") for b, framewor
 PAIRS = [pytest.param(b, framework, id=f"{b.id}-{framework}") for b, framework in EVERY if b.compared is not None]
 UNTRIED = {
     "shuffled-labels": "which of two orders is the right one cannot be seen",
-    "train-eval-mismatch": "which passes are meant as evaluation is the programmer's to say",
     "vanishing-gradient": "another architecture is the programmer's to choose",
     "exploding-gradient": "no single line is written badly, so there is no repair to try",
 }

@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from numdebug.answers import Answers, NetworkCall
 from numdebug.arithmetic import Arithmetic
 from numdebug.emulation import Emulation
 from numdebug.recording import Frame, Op, Recording, Sink, Site, Stats, Value
@@ -230,6 +231,18 @@ class Run(Protocol):
 
     def overwritten(self) -> list[Overwritten]:
         """Values that backward read after they had been overwritten."""
+        ...
+
+    def training_mode(self, op: Op) -> str | None:
+        """"dropout" or "batch statistics" where a layer's training mode made the operation run; None otherwise."""
+        ...
+
+    def network_call(self, op: Op) -> NetworkCall | None:
+        """The call of a whole network that an operation of its training mode ran in; None where it was not kept."""
+        ...
+
+    def ask_again(self, op: Op) -> Answers:
+        """That network, asked twice more with the same input and once with fewer rows, as it was called and in evaluation mode."""
         ...
 
     def updates(self) -> list[Update]:

@@ -22,6 +22,7 @@ EXACT = frozenset({"log_softmax", "softmax", "logsumexp", "softplus", "log_sigmo
 APART = 1e-3
 """Of the first loss: a sum of a million float32 terms in another order stays below (sqrt(1e6) half ulps are 6e-5)."""
 BETTER = frozenset({"clip-by-value"})  # a choice that harms only if the run ends with a lower loss without it
+PUT_BEFORE = {"evaluation_mode": 1}  # lines that a repair puts before the one that it is about
 _BEHIND_A_LOG = ("log_softmax", "log_sigmoid")
 
 
@@ -92,7 +93,8 @@ def in_program(d: Diagnosis, trial: Try | None, failed: bool, was: float | None 
     if not outcome.finite:
         return _failed(d, f"run again {outcome.change}, the program fails")
     line = d.site.line if d.site is not None else 0
-    if not failed and any(at == line for _, at in outcome.silent):
+    moved = line + PUT_BEFORE.get(d.repair.form, 0)
+    if not failed and any(at in (line, moved) for _, at in outcome.silent):
         return _failed(d, f"run again {outcome.change}, the same line shows the same harm")
     if d.repair.form == "learning_rate" and not (outcome.falls if failed else outcome.learns):
         return _failed(d, f"run again {outcome.change}, the loss does not fall either")

@@ -49,6 +49,7 @@ _WORDS: dict[str, dict[str, str]] = {
     "bfloat16 autocast": {"jax": "bfloat16", "keras": 'the policy "mixed_bfloat16"', "numpy": "float32"},
     "under autocast": {"jax": "in bfloat16", "keras": 'under the policy "mixed_bfloat16"', "numpy": "in the narrow format"},
     "int64": {"jax": "int64 (jax_enable_x64)"},
+    "model.eval() before it": {"jax": "the layers' switch of training mode off", "keras": "training=False"},
     "float64": {"jax": "float64 (jax_enable_x64)"},
 }
 _PATTERN = re.compile("|".join(rf"(?<![\w.]){re.escape(word)}(?![\w(]| \(jax)" for word in sorted(_WORDS, key=len, reverse=True)))

@@ -487,4 +487,55 @@ print(float(loss))
 """,
         ('p = jax.nn.softmax(x @ params["w"] + params["b"])', 'p = x @ params["w"] + params["b"]'),
     ),
+    "train-eval-mismatch": pair(
+        """\
+import jax
+import jax.numpy as jnp
+import optax
+from flax import nnx
+
+rngs = nnx.Rngs(0)
+x = rngs.normal((200, 8))
+y = (x[:, 0] > 0).astype(int)
+model = nnx.Sequential(nnx.Linear(8, 32, rngs=rngs), jnp.tanh, nnx.Dropout(0.5, rngs=rngs), nnx.Linear(32, 2, rngs=rngs))
+optimizer = nnx.Optimizer(model, optax.adam(1e-2), wrt=nnx.Param)
+
+
+@nnx.jit
+def step(model, optimizer):
+    def loss_fn(model):
+        return optax.softmax_cross_entropy_with_integer_labels(model(x[:150]), y[:150]).mean()
+
+    optimizer.update(model, nnx.grad(loss_fn)(model))
+
+
+for n in range(20):
+    step(model, optimizer)
+guess = model(x[150:]).argmax(1)  # here
+print((guess == y[150:]).mean())
+""",
+        ("guess = model", "model.eval()\nguess = model"),
+    ),
+    "nondeterminism": pair(
+        """\
+import jax
+import jax.numpy as jnp
+
+words = "the quick brown fox jumps over the lazy dog and the dog sleeps".split()
+vocabulary = {word: n for n, word in enumerate(set(words))}  # here
+ids = jnp.array([vocabulary[word] for word in words])
+table = jax.random.normal(jax.random.PRNGKey(0), (len(vocabulary), len(vocabulary)))
+
+
+def loss_fn(table):
+    return -jax.nn.log_softmax(table[ids[:-1]])[jnp.arange(len(ids) - 1), ids[1:]].mean()
+
+
+for step in range(10):
+    loss, grad = jax.value_and_grad(loss_fn)(table)
+    table = table - grad
+print(float(loss))
+""",
+        ("enumerate(set(words))", "enumerate(sorted(set(words)))"),
+    ),
 }

@@ -16,6 +16,20 @@ keras.utils.set_random_seed(0)
 """
 
 PROGRAMS: dict[str, Pair] = {
+    "train-eval-mismatch": pair(
+        _HEAD
+        + """\
+x = np.random.normal(size=(200, 8)).astype("float32")
+y = (x[:, 0] > 0).astype(int)
+layers = [keras.layers.Dense(32, activation="tanh"), keras.layers.Dropout(0.5), keras.layers.Dense(2)]
+model = keras.Sequential([keras.Input((8,)), *layers])
+model.compile(optimizer="adam", loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+model.fit(x[:150], y[:150], batch_size=50, epochs=5, verbose=0)
+guess = ops.argmax(model(x[150:], training=True), axis=1)  # here
+print((np.asarray(guess) == y[150:]).mean())
+""",
+        ("training=True", "training=False"),
+    ),
     "double-softmax": pair(
         _HEAD
         + """\

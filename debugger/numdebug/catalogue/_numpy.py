@@ -157,4 +157,23 @@ print(motion(before, after).mean(axis=(1, 2)))
 """,
         ("b - a", "b.astype(np.int16) - a.astype(np.int16)"),
     ),
+    "nondeterminism": pair(
+        """\
+import numpy as np
+
+WEIGHTS = np.random.default_rng(0).normal(size=64)
+
+
+def score(text):
+    features = np.zeros(64)
+    for word in text.split():
+        features[hash(word) % 64] += 1  # here
+    return float(features @ WEIGHTS)
+
+
+print(score("the quick brown fox jumps over the lazy dog"))
+""",
+        ("hash(word)", "zlib.crc32(word.encode())"),
+        ("import numpy as np", "import zlib\n\nimport numpy as np"),
+    ),
 }

@@ -6,8 +6,9 @@ What happens
 Why it matters
     The same input gives another answer each time, or an answer that depends on the other rows of its batch. Measured accuracy is too low.
 How we know
-    In a pass without gradients a layer that was trained before drops units, or normalises with the batch's statistics although it keeps
-    running ones, and the result is compared, counted or printed but never differentiated.
+    In a pass whose result is compared, counted or printed but never differentiated, a layer that was trained before (or loaded) drops
+    units, or normalises with the batch's statistics although it keeps running ones. Asked again, with the same rows or with fewer, the
+    network gives other answers; in evaluation mode it does not.
 Not this
     Several passes over the same input whose spread is used (Monte-Carlo dropout); teachers and targets of a loss; passes that only bring
     running statistics up to date.
@@ -19,14 +20,41 @@ Read on
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._words import repair_ops
+from numdebug.report.model import Repair
 from numdebug.rules import Anywhere, Found, seen
+
+_FIX = "evaluate the network in evaluation mode: model.eval() before it"
+_ACTIVE = {"dropout": "dropout is active", "batch statistics": "batch normalisation uses the statistics of the rows at hand"}
 
 
 def _because(hit: Found) -> str:
     e = hit[0]
-    what = "dropout is active" if e["active"] == "dropout" else "batch normalisation uses the statistics of the rows at hand"
-    return f"without gradients, in a layer that was trained before, {what}: the network is still in training mode"
+    what = " and ".join(_ACTIVE[kind] for kind in e["active"])
+    before = "loaded" if e["loaded"] else "trained before"
+    state = "it stays so in evaluation mode" if e["functional"] else "the network is still in training mode"
+    asked = ""
+    if e["repeated"]:
+        asked = f"two calls with the same {e['rows']} rows differ by {e['repeated']:.3g}"
+    elif e["fewer"]:
+        asked = f"{e['part']} of the {e['rows']} rows alone get answers that differ by {e['fewer']:.3g}"
+    if asked and not e["functional"]:
+        calm = e["repeated_evaluating"] if e["repeated"] else e["fewer_evaluating"]
+        asked += f", in evaluation mode by {calm:.1g}; answers go up to {e['size']:.3g}"
+    asked = f" ({asked})" if asked else ""
+    return f"in a layer that was {before}, while its result is used and not learned from, {what}: {state}{asked}"
+
+
+def _repair(hits: Sequence[Found]) -> Repair:
+    e = hits[0][0]
+    if e["functional"] and "dropout" in e["active"]:
+        return repair_ops("dropout_training", "pass training=self.training to the dropout", hits[:1])
+    if e["functional"]:
+        return repair_ops("running_statistics", "let the layer keep running statistics", hits[:1])
+    return repair_ops("evaluation_mode", _FIX, hits[:1])
 
 
 BROKEN = """\
@@ -59,7 +87,8 @@ bug = Bug(
     family="difference",
     when=seen("train-mode-evaluation") & ~Anywhere(seen("symptom")),
     because=_because,
-    fix="call model.eval() before evaluation and model.train() after it",
+    fix=_FIX,
+    repair=_repair,
     severity="warning",
     symptoms=("accuracy below the published one", "same input gives different output", "evaluation is random"),
     broken={"torch": BROKEN},

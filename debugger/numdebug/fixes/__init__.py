@@ -16,6 +16,7 @@ from numdebug.fixes import (  # noqa: F401  (each adds its writers to FORMS)
     clipping,
     data,
     derivatives,
+    evaluation,
     exponentials,
     formats,
     log_of_sigmoid,

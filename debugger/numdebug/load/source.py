@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import sys
 import tokenize
 import warnings
 from dataclasses import dataclass
@@ -108,6 +109,16 @@ def _example(folder: Path) -> str:
 def deepest_relative_import(text: str) -> int:
     """How many dots the deepest relative import at any depth of the file has; 0 where there is none."""
     return max((n.level for n in ast.walk(ast.parse(text)) if isinstance(n, ast.ImportFrom)), default=0)
+
+
+def read_somewhere(name: str) -> bool:
+    """Whether the program's main file reads a name (of `a.b[0]` the first part) that it binds."""
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    root = name.split(".")[0].split("[")[0]
+    if file is None or not Path(file).is_file():
+        return True
+    names = (n for n in ast.walk(ast.parse(Path(file).read_bytes())) if isinstance(n, ast.Name))
+    return any(n.id == root and isinstance(n.ctx, ast.Load) for n in names)
 
 
 def never_mentioned_outside_functions(text: str, name: str) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from numdebug.answers import Answers, NetworkCall
 from numdebug.arithmetic import Arithmetic
 from numdebug.emulation import Emulation
 from numdebug.observe.arrays import emulated, numbers, recomputed, updates, whole
@@ -206,6 +207,18 @@ class ArrayRun:
     def checks(self) -> list[GradientCheck]:
         """None are recorded."""
         return []
+
+    def training_mode(self, op: Op) -> str | None:
+        """See Run."""
+        return self.graph.modes.get(op.index)
+
+    def network_call(self, op: Op) -> NetworkCall | None:
+        """Calls of networks are not kept."""
+        return None
+
+    def ask_again(self, op: Op) -> Answers:
+        """See Run."""
+        raise CannotAsk("calls of networks are not kept")
 
     def overwritten(self) -> list[Overwritten]:
         """No recorded value is overwritten: a write makes a new one."""

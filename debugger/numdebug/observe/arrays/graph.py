@@ -82,5 +82,6 @@ class Graph:
     functions: Callable[[], list[HandWritten]] = list  # hand-written derivatives, compared with differences
     made: dict[int, Site] = field(default_factory=dict)  # by Op.index: the Site that constructed the library's layer it ran in
     modules: dict[int, int] = field(default_factory=dict)  # by Op.index: a number for that layer
+    modes: dict[int, str] = field(default_factory=dict)  # by Op.index: "dropout" or "batch statistics", see Run.training_mode
     squares: Any = None  # see arrays.noise.Squares
     recomputed: int = 0  # operations computed again so far, in whatever arithmetic

@@ -20,6 +20,7 @@ from numdebug.observe.jax.evaluate import host
 from numdebug.observe.jax.groups import Group, grouped
 from numdebug.observe.jax.interpret import Context, Interpreter, Item, Slot
 from numdebug.observe.jax.keras import made_optimizer
+from numdebug.observe.jax.modes import training_mode
 from numdebug.observe.jax.names import described
 from numdebug.observe.jax.observer import JaxObserver, argument_names, tidy
 from numdebug.observe.jax.phases import alive, phases
@@ -79,6 +80,8 @@ class Converter:
         graph = Graph(recording, nodes, self.arrays, frames=self._frames)
         if self.observer.keras_steps is not None:
             self.observer.keras_steps.into(graph, [item.scope for item in self.items])
+        modes = {place: training_mode(nodes[place].op.name, item.library) for place, item in enumerate(items)}
+        graph.modes = {place: mode for place, mode in modes.items() if mode is not None}
         graph.functions = lambda: functions(self.observer.capture.uses, self.observer.frames)
         trained = Trained(self)
         graph.losses = trained.losses(recording)

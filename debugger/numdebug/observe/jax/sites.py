@@ -90,5 +90,6 @@ class Sites:
             if kind == 1:
                 user.append((code, offset))
             elif not user and not code.co_filename.endswith(_PLUMBING):
-                library.append((code.co_name, code.co_filename))
+                called_ = code.co_qualname if code.co_name in ("__call__", "call") else code.co_name  # of which layer
+                library.append((called_, code.co_filename))
         return tuple(user), tuple(reversed(library)), called.by_library

@@ -9,8 +9,10 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
+from numdebug.answers import Answers, NetworkCall
 from numdebug.arithmetic import Arithmetic
 from numdebug.emulation import Emulation
+from numdebug.observe.torch import asked
 from numdebug.observe.torch.clipping import clippings
 from numdebug.observe.torch.convert import Converter
 from numdebug.observe.torch.flow import gradients
@@ -239,6 +241,18 @@ class TorchRun:
         """See Run."""
         held = self.converter.raws[op.index].module
         return id(held) if held is not None else None
+
+    def training_mode(self, op: Op) -> str | None:
+        """See Run."""
+        return asked.training_mode(op, self.converter.raws[op.index].module)
+
+    def network_call(self, op: Op) -> NetworkCall | None:
+        """See Run."""
+        return asked.described(self.observer, self.converter.raws[op.index])
+
+    def ask_again(self, op: Op) -> Answers:
+        """See Run."""
+        return asked.ask_again(self.observer, self.converter.raws[op.index])
 
     def updates(self) -> list[Update]:
         """See Run."""

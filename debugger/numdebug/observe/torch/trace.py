@@ -16,6 +16,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack, _pop_mode, _push_mode
 
 from numdebug.observe.frames import SHAPES, Frames, Place
+from numdebug.observe.torch.asked import MODES, Calls
 from numdebug.observe.torch.records import PLAIN, Cell, Raw, storage_of
 
 _node = torch._C._current_autograd_node
@@ -30,7 +31,7 @@ SEGMENT = 40_000  # operations without a step boundary before the window slides 
 class _Kind:
     """What the schema of an operator says, looked up once."""
 
-    __slots__ = ("mutates", "random", "skip", "views")
+    __slots__ = ("modes", "mutates", "random", "skip", "views")
 
     def __init__(self, func: Any) -> None:
         schema = func._schema
@@ -40,6 +41,7 @@ class _Kind:
         ]
         self.views = any(r.alias_info is not None and not r.alias_info.is_write for r in schema.returns)
         self.random = torch.Tag.nondeterministic_seeded in func.tags
+        self.modes = schema.name in MODES
 
 
 class Tracer(TorchDispatchMode):
@@ -48,6 +50,7 @@ class Tracer(TorchDispatchMode):
     def __init__(self, frames: Frames, keep: int = 2) -> None:
         super().__init__()
         self.frames = frames
+        self.calls = Calls(frames)
         self.count = 0
         self.step = 0
         self.phase: str | None = None  # set by hooks while an optimizer works
@@ -128,6 +131,8 @@ class Tracer(TorchDispatchMode):
         record.region = self.region
         if node is not None:
             record.node = (node.name(), node._sequence_nr())
+        if kind.modes and node is None:
+            self.calls.note(record)
         if kind.random:
             record.rng = _rng_state(kwargs)
         if kind.mutates:

@@ -109,6 +109,13 @@ class Training:
         known = self.owned.get(id(tensor))
         return known is not None and known() is tensor
 
+    def copied(self, tensor: torch.Tensor) -> bool:
+        """Its values were copied into it: from a checkpoint, or from another network."""
+        self._scan()
+        storage, address = storage_of(tensor)
+        origin = self.tracer.origin(storage, address)
+        return storage in self._copied or (origin is not None and origin[1] == "aten::clone")  # copy.deepcopy clones
+
     def leaf(self, tensor: torch.Tensor) -> Leaf | None:
         """What is known of a parameter."""
         known = self.leaves.get(id(tensor))
