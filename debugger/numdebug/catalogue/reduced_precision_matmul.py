@@ -22,6 +22,18 @@ from __future__ import annotations
 
 from numdebug.catalogue._bug import Bug
 from numdebug.catalogue._difference import because, difference
+from numdebug.rules import Found, seen
+
+
+def _because(hit: Found) -> str:
+    e = hit[0]
+    if e.kind == "difference":
+        return because(hit)
+    return (
+        f"with products in TF32, as GPUs may compute them, this result would move by {e['tf32']:.2g} of its size; "
+        f"summed up in another order in float32, by {e['order']:.1g}"
+    )
+
 
 BROKEN = """\
 import torch
@@ -44,8 +56,8 @@ bug = Bug(
     id="reduced-precision-matmul",
     title="matrix products whose operands are rounded to TF32, bfloat16 or float16",
     family="difference",
-    when=difference("reduced-precision-matmul"),
-    because=because,
+    when=difference("reduced-precision-matmul") | seen("device-spread", lost=True),
+    because=_because,
     fix="ask for full precision (set_float32_matmul_precision or default_matmul_precision 'highest') and compare again",
     severity="warning",
     symptoms=("gpu and cpu differ", "results differ slightly"),

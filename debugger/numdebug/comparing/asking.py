@@ -9,7 +9,7 @@ from pathlib import Path
 
 from numdebug.child import Spec
 from numdebug.comparing.axes import AXES
-from numdebug.comparing.running import Plan
+from numdebug.comparing.running import ULPS, Plan
 from numdebug.comparing.saved import KNOWN
 from numdebug.comparing.words import verdict
 from numdebug.diagnosing import TIMEOUT, Outcome, Sources
@@ -31,7 +31,7 @@ class Asked:
     args: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
     timeout: float | None = None
-    ulps: float = 1.0
+    ulps: float = ULPS
     rtol: float = 0.0
     atol: float = 0.0
 

@@ -90,6 +90,8 @@ def _dtype(facts: Facts) -> Judgement:
         words = f"{p.was} and {p.now}"
     if facts.output.within:
         return Judgement("dtype-mismatch", True, f"the sides compute in {words}; the difference is what the coarser one rounds away")
+    if p is not None and p.kind == "dtype" and p.cured and facts.axis in ("float64", "bfloat16", "float16"):
+        return Judgement("dtype-mismatch", True, f"only {p.value or 'the data'} went through {p.now}, which explains all of it")
     if p is not None and p.kind == "dtype":
         return Judgement("dtype-mismatch", False, f"one side goes through {p.now}, the other stays in {p.was}")
     return Judgement("real-difference", False, f"the sides compute in {words}, but they differ by more than the coarser one rounds away")

@@ -22,6 +22,7 @@ class Output:
     array: np.ndarray
     dtype: str
     value: Value | None = None
+    named: bool = True  # False: read or printed without one
 
 
 @dataclass(eq=False)

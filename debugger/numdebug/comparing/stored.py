@@ -87,7 +87,7 @@ class Tables:
 def compare(
     first: Mapping[str, Stored], second: Mapping[str, Stored], ulps: float = 1.0, rtol: float = 0.0, atol: float = 0.0
 ) -> Tables:
-    """`second` against `first`. A difference of `ulps` gaps of the coarser format, or of atol + rtol * |first|, counts as rounding."""
+    """`second` against `first`. `ulps` gaps of the coarser format at the largest element, or atol + rtol * |first|, count as rounding."""
     ours, theirs = _prefix(first, second), _prefix(second, first)
     if ours and theirs:  # one of them is enough
         ours, theirs = (ours, "") if _shared(first, second, ours, "") >= _shared(first, second, "", theirs) else ("", theirs)
@@ -148,6 +148,7 @@ def _numbers(name: str, first: Stored, second: Stored, ulps: float, rtol: float,
     place = int(off.argmax()) if off.any() else int(differs.argmax())
     flushed = differs & ((y == 0) & (np.abs(x) < _tiny(dtypes[0])) | (x == 0) & (np.abs(y) < _tiny(dtypes[1])))
     far = float(np.where(fine, off / gap, 0.0).max())
+    scaled = float(off.max() / _gap(np.asarray(top), form))
     non_finite = int((differs & ~fine).sum())
     rounded_to, which = _rounding(x, y, dtypes)
     explanation: Explanation = "real-difference"
@@ -156,12 +157,12 @@ def _numbers(name: str, first: Stored, second: Stored, ulps: float, rtol: float,
     elif rounded_to:
         narrower = dtypes[0] != dtypes[1] and rounded_to == (dtypes[0] if which == "first" else dtypes[1])
         explanation = "dtype-mismatch" if narrower else "reduced-precision"
-    elif not non_finite and (form in FORMATS and far <= ulps or bool((off <= atol + rtol * np.abs(x)).all())):
+    elif not non_finite and (form in FORMATS and scaled <= ulps or bool((off <= atol + rtol * np.abs(x)).all())):
         explanation = "rounding-difference"
     return Pair(
         name, explanation, dtypes, shapes, size, int(differs.sum()), float(off.max()),
         at=tuple(int(i) for i in np.unravel_index(place, a.shape)), a=float(np.real(x.flat[place])), b=float(np.real(y.flat[place])),
-        ulps=far, scaled=float(off.max() / _gap(np.asarray(top), form)), non_finite=non_finite, flushed=int(flushed.sum()),
+        ulps=far, scaled=scaled, non_finite=non_finite, flushed=int(flushed.sum()),
         format=rounded_to, rounded=which, hint=_hint(x, y, form) if explanation == "real-difference" and not non_finite else "",
     )  # fmt: skip
 

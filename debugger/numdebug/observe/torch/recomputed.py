@@ -213,14 +213,14 @@ class Recomputed(Replay):
     def _reordered(self, raw: Raw) -> torch.Tensor | None:
         """The same product with its terms permuted, and summed in two parts."""
         name = raw.func._schema.name.rpartition("::")[2] if hasattr(raw.func, "_schema") else ""
-        if name not in ("mm", "bmm", "addmm", "baddbmm") or raw.kwargs:
+        if name not in ("mm", "bmm", "addmm", "baddbmm", "mv", "dot") or raw.kwargs:
             return None
         a, b = (self.get(c) for c in self._factors(raw))
         order = torch.randperm(a.shape[-1], generator=self.generator)
         half = max(1, len(order) // 2)
-        parts = [a[..., p] @ b[..., p, :] for p in (order[:half], order[half:]) if len(p)]
+        parts = [a[..., p] @ (b[p] if b.dim() == 1 else b[..., p, :]) for p in (order[:half], order[half:]) if len(p)]
         product = parts[0] if len(parts) == 1 else parts[0] + parts[1]
-        return product if name in ("mm", "bmm") else product + self.get(next(c for c in raw.cells() if _floats(c)))
+        return product if name in ("mm", "bmm", "mv", "dot") else product + self.get(next(c for c in raw.cells() if _floats(c)))
 
 
 def narrowed(tensor: torch.Tensor, form: str) -> torch.Tensor:
