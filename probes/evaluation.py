@@ -28,7 +28,7 @@ SEVERAL = 3  # stochastic passes over the same input, put together: their spread
 # What predictions are turned into. A pass whose result meets none of these was made for something else (statistics brought up to date).
 _ENTRIES = ("forward", "__call__", "call")  # what PyTorch, JAX's libraries and Keras call a network by
 _JUDGED = frozenset({
-    "_local_scalar_dense", "argmax", "argmin", "eq", "max", "topk", "gt", "lt", "ge", "le", "cat", "stack", "mean", "sum", "mse_loss",
+    "_local_scalar_dense", "sort", "argsort", "multinomial", "argmax", "argmin", "eq", "max", "topk", "gt", "lt", "ge", "le", "cat", "stack", "mean", "sum", "mse_loss",
     "nll_loss", "log_softmax", "binary_cross_entropy", "binary_cross_entropy_with_logits", "l1_loss", "smooth_l1_loss", "huber_loss",
 })  # fmt: skip
 
