@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from string import ascii_lowercase
 
 import numpy as np
 
@@ -62,7 +63,8 @@ def measure(run: Run) -> Iterator[Evidence]:
     sites = {"target": first.at} if first.at is not None else {}
     if functional and first.op.site is not None:
         sites = {"target": (run.made(first.op) if first.kind == "batch statistics" else None) or first.op.site}
-    sites |= {f"via{n}": _site(frame) for n, frame in enumerate(run.frames(first.op)) if first.at is not None}
+    if first.at is not None:  # by letters: a digit would say which target they belong to
+        sites |= {f"via_{letter}": _site(frame) for letter, frame in zip(ascii_lowercase, run.frames(first.op), strict=False)}
     numbers = {"passes": Number(len(suspects), "calls")}
     facts = {
         "active": sorted({p.kind for p in suspects if p.at == first.at}, reverse=True), "op": first.op.name, "native": first.op.native,

@@ -96,6 +96,7 @@ OTHERS = [
     ("random.seed(1234 + os.getpid())\n", "entropy", 1, "random.seed(1234)"),
     ("s = int(time.time() * 1000) % 2**31\nnp.random.seed(s)\n", "entropy", 1, "s = 0"),
     ("n = uuid.uuid4().int % 4\n", "entropy", 1, "n = uuid.UUID(int=0).int % 4"),
+    ("d = {id(p): p for p in ps}\nps = [d[k] for k in sorted(d)]\n", "hash-order", 2, "ps = [d[k] for k in list(d)]"),
     ("from concurrent.futures import as_completed\nfor f in as_completed(fs):\n    pass\n", "arrival", 2, "for f in fs:"),
     ("r = list(pool.imap_unordered(work, xs, 2))\n", "arrival", 1, "r = list(pool.imap(work, xs, 2))"),
 ]

@@ -74,7 +74,7 @@ def write_evaluation_mode(job: Job) -> None:
         _same_name(source, model, statement)
         again = _goes_on(job)
         if again and isinstance(statement, ast.Return) and statement.value is not None:
-            result = _free(source, statement, "result")
+            result = _free(source, statement, "evaluated")
             start, end = source.span(statement)
             indent = source.indent_of(statement)
             value = source.text(statement.value)

@@ -22,6 +22,7 @@ from numdebug.repeat.results import Result, Results, results
 
 LONG = 20.0  # seconds of the first run beyond which nobody waits for several more
 START = 20.0  # seconds that a new process may take to import its framework
+TOGETHER = 1.5  # of the time limit: five runs of a program that takes as long as those that are run again at all
 KEPT = ("max_steps", "record")  # options that change what a run does
 
 LAUNCH = "import sys; sys.path[:not sys.flags.safe_path] = [sys.argv[2]]; from numdebug.repeat.apart import main; main(sys.argv[1])"
@@ -67,8 +68,8 @@ class Apart:
 
     @property
     def left(self) -> bool:
-        """Whether there is time for one more run: all together never take longer than the time limit."""
-        return self.timeout is None or self.spent + self.seconds < self.timeout
+        """Whether there is time for one more run: each has the time limit, and all together half as much again."""
+        return self.timeout is None or self.spent + self.seconds < TOGETHER * self.timeout
 
     @property
     def salted(self) -> bool:

@@ -95,6 +95,18 @@ def _hashes(sources: Sequence[Source]) -> Iterator[Suspect]:
             key = next((k.value for k in call.keywords if k.arg == "key"), None)
             if key is not None and builtin(source, key, "hash", "id"):
                 yield Suspect("hash-order", site(source, call), (_put(source, key, "str", "sort by what is the same everywhere"),))
+            elif _identities(source, call):
+                kept = _put(source, call, f"list({source.text(call.args[0])})", "keep the order in which they were found")
+                yield Suspect("hash-order", site(source, call), (kept,))
+
+
+def _identities(source: Source, call: ast.Call) -> bool:
+    """`sorted(x)` where x is made of id()."""
+    if not builtin(source, call.func, "sorted") or len(call.args) != 1:
+        return False
+    reached = scope.reaching(source, call.args[0])
+    made = reached.value if reached is not None else call.args[0]
+    return any(isinstance(n, ast.Call) and builtin(source, n.func, "id") for n in ast.walk(made))
 
 
 def _string(node: ast.expr) -> bool:
