@@ -100,7 +100,7 @@ FAULTS = [
 
 @pytest.mark.parametrize(("was", "now", "kind", "op", "line"), FAULTS, ids=[f[2] + "-" + str(f[3]) for f in FAULTS])
 def test_a_fault_in_the_middle_is_named_at_its_operation(
-    numdebug: Numdebug, tmp_path: Path, was: str, now: str, kind: str, op: str | None, line: str
+    numdebug: Numdebug, tmp_path: Path, schema: Any, was: str, now: str, kind: str, op: str | None, line: str
 ) -> None:
     (tmp_path / "a.py").write_text(NETWORK)
     changed = NETWORK.replace(was, now)
@@ -117,6 +117,7 @@ def test_a_fault_in_the_middle_is_named_at_its_operation(
     assert line in text.splitlines()[site["line"] - 1]
     if kind in ("argument", "missing") and op != "arange":
         assert apart["confirmed"] and "taken from the other side, the outputs agree" in apart["proof"]
+    schema.validate(said.report)
     (diagnosis,) = said.report["diagnoses"]
     assert diagnosis["severity"] == "error" and diagnosis["site"]["file"] == ("b.py")
 
@@ -132,10 +133,11 @@ def test_the_same_formula_written_otherwise_is_rounding(numdebug: Numdebug, tmp_
     assert found["ratio"] < 3
 
 
-def test_a_call_is_varied_along_every_usual_axis(numdebug: Numdebug, tmp_path: Path) -> None:
+def test_a_call_is_varied_along_every_usual_axis(numdebug: Numdebug, tmp_path: Path, schema: Any) -> None:
     (tmp_path / "a.py").write_text(NETWORK)
     said, found = compared(numdebug, "a.py:blocks")
     assert said.code == 0
+    schema.validate(said.report)
     by_axis = {c["axis"]: c for c in found}
     assert {"rows", "order", "runs", "onednn", "sums", "tf32"} <= by_axis.keys()
     assert by_axis["runs"]["explanation"] == "identical"
@@ -180,7 +182,7 @@ def test_the_text_says_what_a_person_needs(numdebug: Numdebug, tmp_path: Path) -
     said = numdebug("compare", "a.py", "b.py")
     assert said.code == 1
     assert said.out.startswith("a.py: b.py differs from a.py by more than rounding: diagonal of tril is 0 on one side")
-    assert "> 23 |         mask = " in said.out and "confirmed" in said.out
+    assert "|         mask = torch" in said.out and "confirmed" in said.out
     assert "tensor(" not in said.out  # what the program prints goes to stderr
 
 

@@ -45,7 +45,7 @@ class Spec:
     timeout: float | None = 60.0
     call: bool = True
     options: dict[str, Any] = field(default_factory=dict)
-    compare: dict[str, Any] | None = None  # a comparison instead of a diagnosis: the fields of comparing.running.Plan
+    compare: dict[str, Any] | None = None  # a comparison instead of a diagnosis: the fields of comparing.plan.Plan
 
 
 def main(spec_path: str) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from numdebug.comparing.compare import Compared
 from numdebug.comparing.divergence import Parting
 from numdebug.comparing.envelope import LIMIT, expected, usual
+from numdebug.evidence import Evidence, Number
 from numdebug.recording import Op
 from numdebug.report.model import Apart, Comparison, Tolerance
 
@@ -130,3 +131,24 @@ def verdict(found: list[Comparison]) -> str:
 
 def _ways(found: list[Comparison]) -> str:
     return ", ".join(c.axis for c in found)
+
+
+def evidence(c: Comparison, number: str, tried: bool) -> Evidence:
+    """The fact that rules read."""
+    sites = {}
+    if c.apart is not None:
+        sites = {role: site for role, site in (("target", c.apart.site_b), ("other", c.apart.site_a)) if site is not None}
+    return Evidence(
+        "difference", "compare", number, site=sites.get("target") or sites.get("other"),
+        numbers={
+            "largest": Number(c.largest, None), "ulps": Number(c.ulps, "ulp"), "differing": Number(c.differing, "elements"),
+            "size": Number(c.size, "elements"), "envelope": Number(c.envelope, None), "ratio": Number(c.ratio, None),
+        },
+        facts={
+            "explanation": c.explanation, "explained": c.explained, "axis": c.axis, "a": c.a, "b": c.b, "format": c.format,
+            "because": c.because, "op": c.apart.op if c.apart is not None else None, "what": c.apart.what if c.apart is not None else "",
+            "proof": c.apart.proof if c.apart is not None else "", "cured": bool(c.apart is not None and c.apart.confirmed),
+            "tried": tried, "output": c.output,
+        },
+        sites=sites,
+    )  # fmt: skip
