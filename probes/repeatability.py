@@ -26,6 +26,7 @@ from numdebug.run import Run
 QUESTION = "Does a program that fixes a seed compute the same numbers in every process?"
 
 SUSPECTS = 4  # tried one by one
+CHANCE = frozenset({"arrival", "hash-order"})  # orders that PYTHONHASHSEED does not settle
 CONTROL = 4  # for one more run with the repair, where two could agree by chance
 SEEDS = (1, 2, 3)  # values of PYTHONHASHSEED; two strings come in the same order in all three one time in four
 
@@ -82,10 +83,10 @@ class _Tries:
             self._known[seed, diff] = back if back is not None and back.whole and not back.failed and back.found else None
         return self._known[seed, diff]
 
-    def pair(self, hashed: bool) -> _Pair | None:
-        """Two plain runs that differ. Only sets of strings can agree by chance, so that for them a third is asked."""
+    def pair(self, chance: bool) -> _Pair | None:
+        """Two plain runs that differ. Orders can agree by chance, so that for them a third is asked."""
         runs: list[tuple[int, Results]] = []
-        for seed in SEEDS[: 3 if hashed and self.apart.salted else 2]:
+        for seed in SEEDS[: 3 if chance else 2]:
             result = self.run(seed)
             if result is None:
                 return None
@@ -106,7 +107,7 @@ class _Tries:
 
 
 def _compared(tries: _Tries, promise: Promise, found: Sequence[Suspect]) -> Iterator[Evidence]:
-    pair = tries.pair(any(s.hashed for s in found))
+    pair = tries.pair(any(s.hashed or s.cause in CHANCE for s in found))
     if pair is None:
         return
     cured = next((hit for s in found[:SUSPECTS] if (hit := _alone(tries, s, pair)) is not None), None)
@@ -115,7 +116,7 @@ def _compared(tries: _Tries, promise: Promise, found: Sequence[Suspect]) -> Iter
         return
     suspect, repair = chosen[0]
     diff = write_together([r for _, r in chosen], tries.folder)
-    if diff is None or (suspect.cause == "arrival" and not tries.agree(diff, (pair.seeds[0], CONTROL))):
+    if diff is None or (suspect.cause in CHANCE and not tries.agree(diff, (pair.seeds[0], CONTROL))):
         return
     yield _evidence(promise, suspect, repair, chosen, pair, tries)
 
