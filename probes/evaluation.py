@@ -28,7 +28,8 @@ SEVERAL = 3  # stochastic passes over the same input, put together: their spread
 # What predictions are turned into. A pass whose result meets none of these was made for something else (statistics brought up to date).
 _ENTRIES = ("forward", "__call__", "call")  # what PyTorch, JAX's libraries and Keras call a network by
 _JUDGED = frozenset({
-    "_local_scalar_dense", "argmax", "argmin", "eq", "max", "topk", "gt", "lt", "ge", "le", "cat", "stack", "mean", "sum", "mse_loss",
+    "_local_scalar_dense", "sort", "argsort", "multinomial",
+    "argmax", "argmin", "eq", "max", "topk", "gt", "lt", "ge", "le", "cat", "stack", "mean", "sum", "mse_loss",
     "nll_loss", "log_softmax", "binary_cross_entropy", "binary_cross_entropy_with_logits", "l1_loss", "smooth_l1_loss", "huber_loss",
 })  # fmt: skip
 
@@ -69,7 +70,7 @@ def measure(run: Run) -> Iterator[Evidence]:
     facts = {
         "active": sorted({p.kind for p in suspects if p.at == first.at}, reverse=True), "op": first.op.name, "native": first.op.native,
         "members": [first.op.index], "functional": functional,
-        "loaded": first.call is not None and first.call.loaded, "why_not": why_not,
+        "loaded": first.call is not None and first.call.loaded, "why_not": why_not, "measured": _measured(answers),
     }  # fmt: skip
     if answers is not None:
         numbers |= {"rows": Number(answers.rows, "rows"), "part": Number(answers.part, "rows"), "repeated": Number(answers.repeated)}
@@ -85,15 +86,23 @@ def _untrained(run: Run, found: Sequence[tuple[Op, str]]) -> list[_Pass]:
     last = max((op.index for op in recording.ops if op.phase == "backward"), default=-1)
     followers = {op.index: _followers(recording, op, differentiated) for op, _ in found}
     training = [op for op, _ in found if op.grad and followers[op.index] is None]
-    trained, lines = {_layer(run, op) for op in training}, {_place(_called_from(run, op)) for op in training}
+    trained = {_layer(run, op) for op in training}
+    paths = [[(f.file, f.line) for f in run.frames(op)] for op in training]
+    lines = {place for path in paths for place in path}
     taken = {sink.value.id: sink.name for sink in run.consumed() if not (sink.name or "").startswith("_")}
     suspects: list[_Pass] = []
     for op, kind in found:
         after = followers[op.index]
         call = run.network_call(op)
         at = _called_from(run, op, call)
-        if after is None or (call is not None and (call.rivals or not call.outside)) or (op.grad and _place(at) in lines):
+        if after is None or (call is not None and (call.rivals or not call.outside)):
             continue
+        frames = run.frames(op)
+        if op.grad and [(f.file, f.line) for f in frames] in paths:
+            continue
+        if _place(at) in lines:  # a function that training calls as well: the innermost line that only evaluation passes through
+            own = [f for f in frames[: call.outside if call is not None else None] if (f.file, f.line) not in lines]
+            at = _site(own[-1]) if own else at
         if _layer(run, op) not in trained and not (call is not None and call.loaded):
             continue
         names = [taken[v.id] for i in after for v in recording.ops[i].outputs if v.id in taken]
@@ -115,6 +124,15 @@ def _asked_again(run: Run, ops: Sequence[Op]) -> tuple[Answers | None, str]:
         except CannotAsk as why:
             why_not = str(why)
     return None, why_not
+
+
+def _measured(answers: Answers | None) -> str:
+    """What asking again proves by itself: in evaluation mode the network gives one answer."""
+    if answers is None or answers.repeated_evaluating or not (answers.repeated or answers.fewer) or _apart(answers):
+        return ""
+    worst = max(answers.repeated, answers.fewer or 0.0)
+    calm = answers.fewer_evaluating or 0.0
+    return f"asked again after the program's end, the network gives answers up to {worst:.3g} apart, in evaluation mode {calm:.1g}"
 
 
 def _apart(answers: Answers) -> bool:

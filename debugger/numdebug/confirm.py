@@ -26,7 +26,8 @@ def confirm(run: Run, diagnoses: Sequence[Diagnosis], evidence: Sequence[Evidenc
     silent = [d for d in diagnoses if d.evidence and (d.evidence[0] in harmful or d.evidence[0] in proofs)]
     loud = [d for d in diagnoses if d not in silent]
     was = late([s.loss for s in run.recording.steps if s.loss is not None])
-    tried = [_proven(d, proofs) or in_program(d, trial, False, was) for d in silent]
+    measured = {e.id: str(e["measured"]) for e in evidence if e["measured"]}
+    tried = [_proven(d, proofs) or _measured(in_program(d, trial, False, was), measured) for d in silent]
     done = [*_loud(run, loud, evidence, trial), *(d for d in tried if d.bug not in BETTER or d.confirmed != "no")]
     return sorted(done, key=lambda d: [o.bug == d.bug and o.site == d.site for o in diagnoses].index(True))
 
@@ -59,6 +60,11 @@ def _proven(d: Diagnosis, proofs: dict[str, str]) -> Diagnosis | None:
     """A fact that was measured together with its own control needs no second run."""
     proof = next((proofs[e] for e in d.evidence if e in proofs), None)
     return None if proof is None else replace(d, confirmed="yes", confirmed_why=proof)
+
+
+def _measured(d: Diagnosis, measured: dict[str, str]) -> Diagnosis:
+    """What was measured stands where there is no repair that could be tried in the program."""
+    return (_proven(d, measured) or d) if d.confirmed == "not-tried" else d
 
 
 def _with_trial(d: Diagnosis, trial: Try | None, failed: bool) -> Diagnosis:

@@ -63,10 +63,10 @@ def write_evaluation_mode(job: Job) -> None:
     Of JAX's libraries and Keras: the switch in the call itself the other way round, or `eqx.nn.inference_mode(model)`.
     """
     for role in job.each():
-        source, call = job.find(role, ast.Call)
+        source, call = _network(job, *job.find(role, ast.Call))
         if not spelling.imported(source, "torch") and (_switched(job, source, call) or _inference(job, source, call)):
             continue
-        model = call.func.value if isinstance(call.func, ast.Attribute) and call.func.attr == "forward" else call.func
+        model = _callee(call)
         name = scope.dotted(model)
         if name is None:
             raise Refused("the network has no name here")
@@ -88,12 +88,47 @@ def write_evaluation_mode(job: Job) -> None:
             job.after(source, statement, f"{name}.train()")
 
 
+def _callee(node: ast.expr) -> ast.expr:
+    """What is called: `model` of model(x), of model.forward(x) and of jax.vmap(model)(x); an argument stands for itself."""
+    if not isinstance(node, ast.Call):
+        return node
+    if isinstance(node.func, ast.Attribute) and node.func.attr == "forward":
+        return node.func.value
+    model: ast.expr = node.func
+    while isinstance(model, ast.Call) and model.args:
+        model = model.args[0]
+    return model
+
+
+def _network(job: Job, source: Source, call: ast.Call) -> tuple[Source, ast.expr]:
+    """Of a call of the file's own function that is handed the network: that argument; else the call itself."""
+    called = call.func.id if isinstance(call.func, ast.Name) else None
+    own = [f for f in ast.walk(source.tree) if isinstance(f, ast.FunctionDef) and f.name == called]
+    if len(own) != 1:
+        return source, call
+    names = [a.arg for a in own[0].args.args]
+    for role, site in job.repair.sites.items():
+        here = role.startswith("via_") and site.file == source.name
+        inner = next((n for n in source.at(site) if isinstance(n, ast.Call)), None) if here else None
+        model = _callee(inner) if inner is not None and source.inside(inner, own[0]) else None
+        if isinstance(model, ast.Name) and model.id in names:
+            given = next((k.value for k in call.keywords if k.arg == model.id), None)
+            place = names.index(model.id)
+            if given is None and place < len(call.args):
+                given = call.args[place]
+            if given is not None:
+                return source, given
+    raise Refused("the network is not handed over here")
+
+
 _OFF = frozenset({"train", "training", "is_training"})  # switches of training mode by their usual names; those below work against it
 _ON = frozenset({"deterministic", "use_running_average", "inference", "eval"})
 
 
-def _switched(job: Job, source: Source, call: ast.Call) -> bool:
+def _switched(job: Job, source: Source, call: ast.expr) -> bool:
     """A plain True or False that the call gives to a keyword: the only one, or the one with a usual name."""
+    if not isinstance(call, ast.Call):
+        return False
     plain = [k for k in call.keywords if isinstance(k.value, ast.Constant) and isinstance(k.value.value, bool) and k.arg]
     usual = [k for k in plain if k.arg in _OFF | _ON]
     chosen = usual if usual else plain if len(plain) == 1 else []
@@ -106,14 +141,12 @@ def _switched(job: Job, source: Source, call: ast.Call) -> bool:
     return bool(chosen)
 
 
-def _inference(job: Job, source: Source, call: ast.Call) -> bool:
+def _inference(job: Job, source: Source, call: ast.expr) -> bool:
     """`eqx.nn.inference_mode(model)` in the place of a model of Equinox, also inside of `jax.vmap(model)`."""
     package = spelling.name_of(source, "equinox")
     if package is None:
         return False
-    model: ast.expr = call.func
-    while isinstance(model, ast.Call) and model.args:
-        model = model.args[0]
+    model = _callee(call)
     if scope.dotted(model) is None:
         return False
     job.replace(source, model, f"{package}.nn.inference_mode({source.text(model)})")

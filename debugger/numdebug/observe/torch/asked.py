@@ -24,6 +24,7 @@ MODES = frozenset({
     "aten::feature_dropout",
 })  # fmt: skip
 """Operations that training mode switches on."""
+TURNS = 4  # of the last optimizer steps: one after the other, two networks were trained by themselves
 KEPT = 8  # calls with gradients, and as many without: each keeps its input
 
 
@@ -111,11 +112,13 @@ def described(observer: Any, record: Raw) -> NetworkCall | None:
         return None
     with observer.quietly():
         copied = [observer.training.copied(p) for p in call.module.parameters()]
-        return NetworkCall(call.outside, bool(copied) and all(copied), _rivals(observer.optimizers), observer.tracer.calls.trained_on(call))
+        return NetworkCall(call.outside, bool(copied) and all(copied), _rivals(observer), observer.tracer.calls.trained_on(call))
 
 
-def _rivals(optimizers: list[Any]) -> bool:
-    owned = [{id(p) for group in o.param_groups for p in group["params"]} for o in optimizers]
+def _rivals(observer: Any) -> bool:
+    """Optimizers that take turns, each with parameters of its own."""
+    lately = {given.optimizer for given in list(observer.training.given)[-TURNS:]}
+    owned = [{id(p) for group in o.param_groups for p in group["params"]} for o in observer.optimizers if id(o) in lately]
     return any(not a & b for n, a in enumerate(owned) for b in owned[:n])
 
 
