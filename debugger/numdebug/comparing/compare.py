@@ -12,7 +12,7 @@ from numdebug.comparing.align import Alignment, same_order
 from numdebug.comparing.divergence import MOVES, Parting, part
 from numdebug.comparing.envelope import FEW, Envelope, Measured, beyond, coarser, measure
 from numdebug.comparing.judge import Facts, Judgement, judge
-from numdebug.comparing.sides import FLOATS, Output, Side, paired
+from numdebug.comparing.sides import FLOATS, Output, Side, identical, paired
 from numdebug.formats import FORMATS
 from numdebug.recording import Value
 
@@ -144,7 +144,7 @@ class _Comparison:
             for two in zip(pair[0].outputs, pair[1].outputs, strict=False):
                 x, y = self.a.array(two[0]), self.b.array(two[1])
                 value = two[1] if self.swapped else two[0]
-                if value.dtype.startswith(FLOATS) and (x is None or y is None or not np.array_equal(x, y, equal_nan=x.dtype.kind == "f")):
+                if value.dtype.startswith(FLOATS) and not identical(x, y):
                     values.append(value)
         return values, True
 
@@ -260,7 +260,7 @@ class _Comparison:
                 return False
             y = y.reshape(x.shape)
         floats = x.dtype.kind == "f" and y.dtype.kind == "f"
-        if bool(np.array_equal(x, y, equal_nan=floats)):
+        if identical(x, y):
             return True
         spread = self._spread(a, b)
         if not floats or spread is None or spread.size != x.size:
@@ -275,7 +275,7 @@ class _Comparison:
                 x, y = self.a.array(twin), self.b.array(value)
                 if x is None or y is None or x.shape != y.shape or x.dtype.kind != "f" or not value.dtype.startswith(FLOATS):
                     continue
-                if not np.array_equal(x, y, equal_nan=True):
+                if not identical(x, y):
                     return twin, value, measure(x, y, None, 1, self.form)
         return None
 

@@ -78,7 +78,8 @@ def _named(
         one = twin_of_b.get(op.index)
         odd = next((n for n, v in enumerate(op.operands) if v.id in stray), None)
         if one is not None and odd is not None and odd < len(one.operands):
-            return _data(alignment, one, op, odd)
+            same = _same(alignment, one, op)  # statistics that a layer in training mode brings up to date differ as well
+            return same if same.kind == "argument" else _data(alignment, one, op, odd)
     for op in first_b:
         one = twin_of_b.get(op.index)
         if one is not None and one in first_a:
