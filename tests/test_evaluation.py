@@ -83,7 +83,7 @@ def test_training_goes_on_in_training_mode(diagnose, tmp_path: Path):
     (d,) = diagnose(file).report.diagnoses
     apply(d.fix.diff, tmp_path)
     text = file.read_text()
-    assert text.index("model.eval()") < text.index("evaluated = model(new)") < text.index("model.train()") < text.index("return result")
+    assert text.index("model.eval()") < text.index("evaluated = model(new)") < text.index("model.train()") < text.index("return evaluated")
 
 
 FINE = {
