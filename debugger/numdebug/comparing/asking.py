@@ -9,7 +9,8 @@ from pathlib import Path
 
 from numdebug.child import Spec
 from numdebug.comparing.axes import AXES
-from numdebug.comparing.plan import ULPS, Plan
+from numdebug.comparing.envelope import ULPS
+from numdebug.comparing.plan import Plan
 from numdebug.comparing.saved import KNOWN
 from numdebug.comparing.words import verdict
 from numdebug.diagnosing import TIMEOUT, Outcome, Sources

@@ -10,11 +10,12 @@ import numpy as np
 from numdebug.arithmetic import PRODUCTS, SAMPLES, Products
 from numdebug.comparing.align import Alignment, same_order
 from numdebug.comparing.divergence import MOVES, Parting, part
-from numdebug.comparing.envelope import FEW, Envelope, Measured, beyond, coarser, measure
+from numdebug.comparing.envelope import FEW, LIMIT, ULPS, Envelope, Measured, beyond, coarser, measure
 from numdebug.comparing.judge import Facts, Judgement, judge
 from numdebug.comparing.sides import FLOATS, Output, Side, identical, paired
 from numdebug.formats import FORMATS
 from numdebug.recording import Value
+from numdebug.run import CannotAsk
 
 FIRST = 24
 """Values whose envelopes are computed first where sides part; four times as many where that was too early."""
@@ -84,6 +85,7 @@ class _Comparison:
         self.envelope: Envelope | None = None
         self.inner: Envelope | None = None  # of everything that the reference computes
         self.other: Envelope | None = None  # of the outputs of the side that is not the reference
+        self.blind = ""  # why there is no envelope
         self.emulated = ""  # the format that operands of one side's products are cast to, as autocast does
         self.wider: Envelope | None = None  # of the narrower products that were tried last
 
@@ -91,10 +93,14 @@ class _Comparison:
         worst, measured = self._worst(plain=True)
         if measured.identical:
             return self._told(worst, measured, None, None, ())
-        if self.reference.run is None:
-            return self._told(worst, measured, None, None, ())
-        self.envelope = Envelope(self.reference.run, _values(self.reference), samples=FEW)
-        worst, measured = self._settled()
+        try:
+            if self.reference.run is None:
+                raise CannotAsk("the operations were not recorded")
+            self.envelope = Envelope(self.reference.run, _values(self.reference), samples=FEW)
+            worst, measured = self._settled()
+        except CannotAsk as why:
+            self.envelope, self.blind = None, str(why).splitlines()[0]
+            return self._told(*self._worst(), None, None, ())
         if not measured.within and self._written_otherwise():
             self.other = Envelope(self._second.run, _values(self._second), samples=self.envelope.samples)  # type: ignore[arg-type]
             worst, measured = self._settled()
@@ -175,6 +181,9 @@ class _Comparison:
         formats = self._formats(self.a, worst[0]), self._formats(self.b, worst[1])
         facts = Facts(self.axis, measured, *formats, parting, narrow, opaque, self.emulated)
         judgement = judge(facts)
+        if self.blind and not measured.identical:
+            how = f"judged by {measured.ulps:.2g} ulp of its largest element, as this could not be computed again ({self.blind})"
+            judgement = replace(judgement, because=f"{judgement.because}; {how}")
         value = worst[1].value if self.swapped else worst[0].value
         allowed = self._output(*worst)
         if judgement.explanation == "reduced-precision-matmul" and self.wider is not None and value is not None:
@@ -195,7 +204,10 @@ class _Comparison:
         found = []
         for one, two in self.pairs:
             spread = None if plain else self._output(one, two)
-            found.append(((one, two), measure(one.array, _rows(self.b, two.array), spread, self._samples(), self.form)))
+            measured = measure(one.array, _rows(self.b, two.array), spread, self._samples(), self.form)
+            if spread is None and measured.differing:  # as of saved arrays: by the gaps at its largest element
+                measured = replace(measured, ratio=LIMIT * measured.ulps / ULPS)
+            found.append(((one, two), measured))
         return max(found, key=lambda pair: (pair[1].non_finite, pair[1].ratio, pair[1].differing))
 
     @property

@@ -62,6 +62,7 @@ def flushed(array: Any) -> Any:
 
 def by_jax(primitive: Any, params: dict[str, Any], arrays: Sequence[Any], wide: bool) -> Any:
     """The primitive's own evaluation, one operation at a time."""
+    arrays = _as_traced(params.get("jaxpr"), arrays)
     if wide:
         params = {k: _wider(v) if k in ("dtype", "new_dtype", "preferred_element_type") else v for k, v in params.items()}
     many = wide or any(getattr(a, "dtype", None) in (np.float64, np.int64, np.uint64, np.complex128) for a in arrays)
@@ -72,6 +73,17 @@ def by_jax(primitive: Any, params: dict[str, Any], arrays: Sequence[Any], wide: 
             return host(_SCATTERS[primitive.name](*given, **kept))
         result = primitive.bind(*given, **params)
         return [host(r) for r in result] if primitive.multiple_results else host(result)
+
+
+def _as_traced(closed: Any, arrays: Sequence[Any]) -> Sequence[Any]:
+    """Whole numbers in the formats that a loop's body was traced for: a plain 0 counts as 64 bits here, and as 32 there."""
+    expected = getattr(closed, "in_avals", None)
+    if expected is None or len(expected) != len(arrays):
+        return arrays
+    return [
+        a.astype(e.dtype) if isinstance(a, np.ndarray) and a.dtype.kind in "iu" and a.dtype != e.dtype else a
+        for a, e in zip(arrays, expected, strict=True)
+    ]
 
 
 def _wider(dtype: Any) -> Any:
