@@ -77,7 +77,7 @@ class _Tries:
         """One run; None where it tells nothing, or where there is no more time."""
         if (seed, diff) not in self._known:
             if not self.apart.left:
-                self.apart.note("whether its numbers repeat from process to process was not told: there was no time for more runs (--timeout)")
+                self.apart.note("whether its numbers repeat from process to process: no time for more runs (--timeout)")
                 return None
             self.count += 1
             back: Results | None = self.apart(seed, diff)
