@@ -173,7 +173,7 @@ class Comparing:
     def _say(self, found: Compared, predicted: bool, removed_by: tuple[str, ...], framework: str) -> None:
         self._add(published(found, predicted, removed_by, framework), found)
         if found.missing:
-            self.journal.add("note", text=f"on one side only, and not compared: {', '.join(found.missing[:5])}")
+            self.journal.add("note", text=f"not compared, as they are on one side only or of another shape: {', '.join(found.missing[:5])}")
 
     def _add(self, comparison: Comparison, found: Compared | None) -> None:
         if comparison.explanation != "identical" and not comparison.predicted:

@@ -13,11 +13,6 @@ import torch
 from numdebug.load.calls import Call
 
 
-def floats(held: Any) -> bool:
-    """A tensor of floating-point numbers."""
-    return isinstance(held, torch.Tensor) and held.is_floating_point()
-
-
 def _mapped(change: Callable[[torch.Tensor], torch.Tensor], held: Any) -> Any:
     """A copy of nested arguments with each tensor changed; modules and plain values stay."""
     if isinstance(held, torch.Tensor):
