@@ -93,6 +93,9 @@ def _outcome(title: str, plan: Plan, source_of: Callable[[str], str | None]) -> 
             code = FOUND
         elif code in (0, FOUND, NOTHING_SEEN):
             code = 0 if code != NOTHING_SEEN or not ending.timed_out else NOTHING_SEEN
+    elif code == 0:
+        code = NOTHING_SEEN
+        report.verdict = f"nothing could be compared: {report.notes[0] if report.notes else 'no output was seen'}"
     return Outcome(report, code, source_of)
 
 

@@ -21,6 +21,10 @@ ROWS = 10
 """Of a batch, where nothing else was asked for; half of it where it is no longer than that."""
 
 
+WEIGHTS = frozenset({"w", "weight", "weights", "kernel", "b", "bias", "theta", "params", "matrix", "table", *values.PARAMETERS})
+"""Arguments of functions that hold no rows of a batch, whatever their length."""
+
+
 class NotHere(Exception):
     """An axis that this call does not have; the message says why."""
 
@@ -92,8 +96,9 @@ class Caller:
         """The call with its operations recorded."""
         watcher = observing.watch(folder=self.folder, journal=self.journal, options={})
         try:
+            own = self._own(call)
             with self._alike(), setting():
-                result = self.guarded(call, watcher)
+                result = self.guarded(own, watcher)
         finally:
             watcher.finish()
         run = watcher.run(self.framework) if self.framework in watcher.observers else None
@@ -101,8 +106,9 @@ class Caller:
 
     def plain(self, call: Call, label: str, setting: Callable[[], AbstractContextManager[None]] = nullcontext) -> Side:
         """What the call returns."""
+        own = self._own(call)
         with self._alike(), setting():
-            result = self.guarded(call, None)
+            result = self.guarded(own, None)
         return Side(label, located(None, returned(result)))
 
     def sides(self, varied: Varied) -> tuple[Side, Side]:
@@ -110,10 +116,30 @@ class Caller:
         a = self.watched(varied.a, varied.label_a, varied.setting_a)
         b = (self.plain if varied.opaque else self.watched)(varied.b, varied.label_b, varied.setting_b)
         b.rows = varied.rows
+        if varied.rows is not None:
+            _with_rows(a, b)
         return a, b
+
+    def _own(self, call: Call) -> Call:
+        return varying("torch").own_copy(call) if self.framework == "torch" else call
 
     def _alike(self) -> AbstractContextManager[None]:
         return _alike(self.framework)
+
+
+def _with_rows(a: Side, b: Side) -> None:
+    """Leaves out results that have no axis for the rows. Raises NotHere where none is left."""
+    assert b.rows is not None
+    kept = [n for n, (one, two) in enumerate(zip(a.outputs, b.outputs, strict=False)) if _has_rows(one.array, two.array, b.rows)]
+    if not kept:
+        raise NotHere("what is returned has no rows")
+    a.outputs, b.outputs = [a.outputs[n] for n in kept], [b.outputs[n] for n in kept]
+
+
+def _has_rows(few: np.ndarray, many: np.ndarray, rows: Rows) -> bool:
+    if len(rows.index) == rows.n:
+        return any(length and length % rows.n == 0 for length in many.shape)
+    return few.shape != many.shape
 
 
 @contextmanager
@@ -164,10 +190,7 @@ def _batch(call: Call) -> tuple[list[int | str], int]:
     n = int(first[2].shape[0])
     if n < 2:
         raise NotHere("the batch has one row only")
-    chosen = [place for place, name, a in (inputs or arrays[:1]) if int(a.shape[0]) == n]
-    if not inputs:
-        chosen = [place for place, _, a in arrays if int(a.shape[0]) == n and len(a.shape) == len(first[2].shape)]
-    return chosen, n
+    return [place for place, name, a in arrays if int(a.shape[0]) == n and name.lower() not in WEIGHTS], n
 
 
 def _taken(call: Call, places: list[int | str], take: Callable[[Any], Any]) -> Call:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from numdebug.arithmetic import PRODUCTS, SAMPLES, Products
+from numdebug.arithmetic import PRODUCTS, SAMPLES, Arithmetic, Products
 from numdebug.comparing.align import Alignment, same_order
 from numdebug.comparing.divergence import MOVES, Parting, part
 from numdebug.comparing.envelope import FEW, LIMIT, ULPS, Envelope, Measured, beyond, coarser, measure
@@ -20,6 +20,9 @@ from numdebug.run import CannotAsk
 
 FIRST = 24
 """Values whose envelopes are computed first where sides part; four times as many where that was too early."""
+EMULATED = 0.25
+"""Emulated products leave so much of a difference that they explain. Where activations fall on the other side of a rounding step in later
+layers a little remains; a fault remains whole, and the rounding of the emulation comes on top."""
 NARROWER: tuple[Products, ...] = ("tf32", "tf32-truncated", "bfloat16")
 
 
@@ -166,6 +169,18 @@ class _Comparison:
                     values.append(value)
         return values, True
 
+    def _emulates(self, value: Value, one: Output, two: Output, form: Products) -> bool:
+        """Most of the difference goes when the recorded products are computed that way: a fault of the same size would stay."""
+        assert self.reference.run is not None
+        again = self.reference.run.recompute([value], Arithmetic(products=form)).get(value.id)
+        mine, theirs = (two, one) if self.swapped else (one, two)
+        other = theirs.array if theirs is one else _rows(self.b, theirs.array)
+        if again is None or again.shape != other.shape:
+            return False
+        with np.errstate(all="ignore"):
+            before = np.linalg.norm((mine.array.astype(np.float64) - other).ravel())
+            return bool(np.linalg.norm((again.astype(np.float64) - other).ravel()) < EMULATED * before)
+
     def _into_products(self, parting: Parting) -> bool:
         """A cast that serves nothing but products on its own line."""
         run = self._second.run
@@ -193,6 +208,9 @@ class _Comparison:
         formats = self._formats(self.a, worst[0]), self._formats(self.b, worst[1])
         facts = Facts(self.axis, measured, *formats, parting, narrow, opaque, self.emulated)
         judgement = judge(facts)
+        if judgement.explanation == "identical":
+            names = [one.name for one, _ in self.pairs]
+            judgement = replace(judgement, because=f"the same bit for bit: {', '.join(names[:6])}{' and more' if len(names) > 6 else ''}")
         if self.blind and not measured.identical:
             how = f"judged by {measured.ulps:.2g} ulp of its largest element, as this could not be computed again ({self.blind})"
             judgement = replace(judgement, because=f"{judgement.because}; {how}")
@@ -289,8 +307,11 @@ class _Comparison:
         return not beyond(x, y, spread) and measure(x, y, spread, FEW, self.form).within
 
     def _first(self) -> tuple[Value, Value, Measured] | None:
-        """The first operation, of those in the same order on both sides, whose result is not the same bit for bit."""
-        for one, two in same_order(self.a, self.b):
+        """Of the same operations in the same order, the first whose result is not the same bit for bit."""
+        pairs = same_order(self.a, self.b)
+        if len(pairs) < max(len(self.a.ops), len(self.b.ops)):
+            return None
+        for one, two in pairs:
             for twin, value in zip(one.outputs, two.outputs, strict=False):
                 x, y = self.a.array(twin), self.b.array(value)
                 if x is None or y is None or x.shape != y.shape or x.dtype.kind != "f" or not value.dtype.startswith(FLOATS):
@@ -311,7 +332,8 @@ class _Comparison:
         for form in NARROWER:
             assert self.reference.run is not None
             self.wider = Envelope(self.reference.run, [value], form, FEW)
-            found.append((form, measure(one.array, _rows(self.b, two.array), self.wider.of(value), FEW, self.form)))
-            if found[-1][1].within:
+            measured = measure(one.array, _rows(self.b, two.array), self.wider.of(value), FEW, self.form)
+            if measured.within and self._emulates(value, one, two, form):
+                found.append((form, measured))
                 break
         return tuple(found)

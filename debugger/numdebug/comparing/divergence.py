@@ -137,7 +137,7 @@ def _shuffled(alignment: Alignment, one: Op, two: Op) -> bool:
 
 def _same(alignment: Alignment, one: Op, two: Op) -> Parting:
     """The same operation on operands that agree."""
-    for name in sorted({*one.scalars, *two.scalars} - _LAYOUT):
+    for name in sorted(({*one.scalars} & {*two.scalars}) - _LAYOUT):
         was, now = one.scalars.get(name), two.scalars.get(name)
         if was != now and isinstance(was, (bool, int, float, str, list, type(None))):
             return Parting("argument", one, two, argument=name, was=was, now=now)

@@ -20,6 +20,8 @@ ULPS = 16.0
 (benchmarks/differences.py) the largest stood at 12."""
 FEW = 3
 """Samples that settle what is far from the limit, on either side."""
+_SQUARES = 1e-15, 1e15
+"""Magnitudes whose squares float32 holds with room to spare."""
 _PRIOR = 4.0
 """A spread known from 8 samples is off by a quarter; it is drawn towards that of its neighbours as if these were so many samples more."""
 
@@ -72,12 +74,16 @@ class Envelope:
         """Further passes."""
         for seed in range(self.samples, self.samples + samples):
             for key, moved in self.run.deviations(self.values, Arithmetic(noise=seed, products=self.products)).items():
-                square = moved.astype(np.float32, copy=False)
-                if not np.isfinite(square.sum()):
-                    square = np.nan_to_num(square, nan=0.0, posinf=0.0, neginf=0.0)
-                square = np.square(square)
+                square = moved
+                with np.errstate(all="ignore"):
+                    top = float(np.max(np.abs(moved), initial=0.0))
+                    if not math.isfinite(top):
+                        square = np.nan_to_num(moved, nan=0.0, posinf=0.0, neginf=0.0)
+                        top = float(np.max(np.abs(square), initial=0.0))
+                    small = top == 0.0 or _SQUARES[0] < top < _SQUARES[1]
+                    square = np.square(square.astype(np.float32 if small else np.float64, copy=False))
                 if key in self._squares:
-                    self._squares[key] += square
+                    self._squares[key] = self._squares[key] + square
                 else:
                     self._squares[key] = square
         self.samples += samples
@@ -104,6 +110,7 @@ def beyond(a: np.ndarray, b: np.ndarray, spread: np.ndarray) -> bool:
     """Whether the Euclidean norm alone shows that the two differ by more than rounding: a quick look before `measure`."""
     with np.errstate(all="ignore"):
         off = float(np.linalg.norm((a - b).ravel()))
+        spread = spread.astype(np.float64, copy=False) if spread.size and float(np.max(spread)) > _SQUARES[1] else spread
     return math.isfinite(off) and off > LIMIT * max(float(np.linalg.norm(spread.ravel())), FORMATS["float32"].tiny)
 
 
@@ -126,7 +133,7 @@ def measure(a: np.ndarray, b: np.ndarray, spread: np.ndarray | None, samples: in
     if not differing:
         return Measured(size, non_finite=odd, scale=scale)
     limits = FORMATS.get(form, FORMATS["float64"])
-    floor = limits.subnormal  # no format says anything smaller
+    floor = limits.tiny  # what is smaller is flushed or rounded away
     tiny = (np.maximum(np.abs(x), np.abs(y)) < limits.tiny) & ((x == 0) | (y == 0)) & (off > 0)
     if spread is None:
         at = int(off.argmax())

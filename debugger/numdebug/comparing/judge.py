@@ -64,12 +64,12 @@ def judge(facts: Facts) -> Judgement:
     form = facts.axis if facts.axis in _EMULATED else _narrow(facts)
     if not m.within and form is not None:
         return Judgement("reduced-precision-matmul", True, f"products with operands in {form} explain it, float32 products do not")
+    if m.flushed and m.flushed == m.differing:
+        return Judgement("flush-to-zero", True, "every differing element is subnormal on one side and 0 on the other")
     if m.within:
         if facts.axis == "runs":
             return Judgement("nondeterminism", True, "the runs differ by rounding: sums are taken in another order each time")
         return Judgement("rounding-difference", True, "rounding in another order explains it")
-    if m.flushed and m.flushed == m.differing:
-        return Judgement("flush-to-zero", True, "every differing element is subnormal on one side and 0 on the other")
     if facts.axis == "runs":
         return Judgement("nondeterminism", False, "two runs of the same program differ by more than rounding explains")
     if facts.axis == "compiled":

@@ -43,6 +43,7 @@ class Programs:
         self.state = State()
         self.folder = Path(plan.path).parent
         self.ran = False
+        self.trains = False  # a program was run up to the end of its first training step
         self.seen = 0
 
     def counted(self, ops: int) -> None:
@@ -64,6 +65,7 @@ class Programs:
             runner.run()
         watcher.finish()
         self.counted(watcher.ops)
+        self.trains = self.trains or watcher.saw_backward
         if watcher.failed:
             raise Stopped
         module = sys.modules["__main__"]
@@ -103,8 +105,21 @@ class Programs:
             function = target if not values.is_module(target) else frameworks.forward(target)
             found = calls.taking(call, function, name or "")
             if found is not None and (values.is_module(target) or not values.is_module(call.model)):
-                return replace(found, function=target)
+                return self._fitting(replace(found, function=target))
         return self.call(module, name, call)
+
+    def _fitting(self, call: Call) -> Call:
+        """With arguments as NumPy arrays where it does not take those of the other side's framework."""
+        try:
+            self.guarded(call, None)
+        except Failed:
+            plain = call.with_arguments(tuple(calling.as_numpy(a)[0] if values.is_array(a) else a for a in call.args), call.kwargs)
+            try:
+                self.guarded(plain, None)
+            except Failed:
+                return call
+            return plain
+        return call
 
     def loaded(self, path: str, given: str, name: str | None) -> ModuleType:
         """The file's module, executed; its `__main__` guard is not entered."""
@@ -139,6 +154,7 @@ class Programs:
                 continue
             if calling.returned(result):
                 return call
+            raise CannotCompare(f"{call.text} returns no array of floating-point numbers")
         what = name or "a model in the file"
         reason = f" ({tried[0]})" if tried else ""
         raise CannotCompare(f"{what} cannot be called with what the file defines{reason}; describe inputs with --input 'x=float32[64,784]'")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -78,9 +79,13 @@ class Comparing:
         if a.label == b.label:
             a.label, b.label = plan.given, plan.other_given or ""
         common = {o.name for o in a.outputs if o.named} & {o.name for o in b.outputs if o.named}
-        if common:  # what is read on the way has no name by which it could be told apart
+        if common:  # what is read has no name by which it could be told apart, but as many of a shape answer each other in order
+            read = [Counter(o.array.shape for o in side.outputs if not o.named) for side in (a, b)]
             for side in (a, b):
-                side.outputs = [o for o in side.outputs if o.named]
+                side.outputs = [o for o in side.outputs if o.named or read[0][o.array.shape] == read[1][o.array.shape]]
+        if self.programs.trains:
+            limits = "compared is their first step up to its loss, not gradients, updates and later steps"
+            self.journal.add("note", text=f"the programs train: {limits}")
         self._say(compare(a, b, "programs"), False, (), _framework(a))
 
     # -- calls ---------------------------------------------------------------------------------------------------------
@@ -114,6 +119,10 @@ class Comparing:
             self._settings(wanted)
             return
         framework = calling.framework_of(self.programs.guarded(call, None), call)
+        if framework == "torch" and "mode" not in wanted and calling.varying("torch").trains(call):
+            call = calling.varying("torch").in_mode(call, False)
+            how = "a copy in evaluation mode is compared (--vary mode compares both)"
+            self.journal.add("note", text=f"{call.text} is in training mode; {how}")
         self.journal.add("guessed", text=call.text)
         caller = self.programs.caller(framework)
         base = caller.watched(call, "as it is")

@@ -152,7 +152,9 @@ def _numbers(name: str, first: Stored, second: Stored, ulps: float, rtol: float,
     non_finite = int((differs & ~fine).sum())
     rounded_to, which = _rounding(x, y, dtypes)
     explanation: Explanation = "real-difference"
-    if bool((flushed == differs).all()):
+    if a.dtype.kind in "iub" and b.dtype.kind in "iub":
+        rounded_to, which = "", ""
+    elif bool((flushed == differs).all()):
         explanation, rounded_to, which = "flush-to-zero", "", ""
     elif rounded_to:
         narrower = dtypes[0] != dtypes[1] and rounded_to == (dtypes[0] if which == "first" else dtypes[1])

@@ -28,9 +28,8 @@ def render(report: Report, source: Callable[[str], str | None], width: int = 100
         if c.apart is not None and not c.explained:
             lines.gap()
             _parted(lines, c, c.apart, source)
-    told = [c for c in report.comparisons if c.tolerance is not None and not c.predicted] or [
-        c for c in report.comparisons if c.tolerance is not None
-    ]
+    every = [c for c in report.comparisons if c.tolerance is not None and (c.axis not in ("tf32", "tf32-truncated"))]
+    told = [c for c in every if not c.predicted] or every
     if told and not real:
         widest = max(told, key=lambda c: (c.tolerance.atol, c.tolerance.rtol) if c.tolerance is not None else (0.0, 0.0))
         assert widest.tolerance is not None
@@ -54,6 +53,7 @@ def _row(lines: Page, c: Comparison) -> None:
     label = f"{SHORT.get(c.explanation, c.explanation):<18} "
     lines.line(label, ways + (" (predicted)" if c.predicted else ""), indent=2, label_style="bold")
     if c.explanation == "identical":
+        lines.line(" " * 21, c.because, style="dim")
         return
     most = f"{c.largest:.3g} ({c.ulps:.2g} ulp of {c.format})"
     figures = f"{c.output}: {c.differing} of {c.size} elements differ, by up to {most}"

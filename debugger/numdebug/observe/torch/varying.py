@@ -39,6 +39,17 @@ def changed(call: Call, tensors: Callable[[torch.Tensor], torch.Tensor], module:
     return replace(call, args=args, kwargs=kwargs, model=model, function=model if model is not None else call.function)
 
 
+def own_copy(call: Call) -> Call:
+    """The call on copies of its tensors, so that what it writes into them reaches nobody else."""
+
+    def copied(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor if tensor.requires_grad else tensor.clone()
+
+    return call.with_arguments(
+        tuple(_mapped(copied, a) for a in call.args), {k: _mapped(copied, a) for k, a in call.kwargs.items()}
+    )
+
+
 def owns_its_models(call: Call) -> bool:
     """The model is called itself, or handed in: what is changed about a copy takes effect."""
     return isinstance(call.model, torch.nn.Module) or any(isinstance(a, torch.nn.Module) for a in (*call.args, *call.kwargs.values()))
@@ -72,6 +83,14 @@ def has_images(call: Call) -> bool:
 def in_mode(call: Call, training: bool) -> Call:
     """Dropout and batch normalisation as in training, or not."""
     return changed(call, lambda t: t, lambda m: m.train(training))
+
+
+def trains(call: Call) -> bool:
+    """The model is in training mode and has layers that compute something else there."""
+    return isinstance(call.model, torch.nn.Module) and any(
+        m.training and isinstance(m, torch.nn.modules.dropout._DropoutNd | torch.nn.modules.batchnorm._BatchNorm)
+        for m in call.model.modules()
+    )
 
 
 def compiled(call: Call) -> Call:
