@@ -37,11 +37,10 @@ _POOL = torch.empty(0)
 
 
 class Recomputed(Replay):
-    """One pass. `given`: tensors by id of Cell; nothing above them is computed."""
+    """One pass. `given`: as float64 where it is wide, else in the format of the value that they stand for."""
 
     def __init__(self, converter: Converter, roots: list[Cell], how: Arithmetic, given: Mapping[int, torch.Tensor] | None = None) -> None:
-        self.given = dict(given or {})  # as float64, or in the format of the value that it stands for
-        super().__init__(converter, roots, backward=False)
+        super().__init__(converter, roots, backward=False, given=given)
         self.how = how
         self.wide = how.wide
         self.keep: set[int] = {id(cell) for cell in roots}
@@ -52,32 +51,6 @@ class Recomputed(Replay):
         if how.noise is not None:
             self.dtype = torch.float32  # what is narrower is computed there, so that noise of its size is not lost
         self._rounded: dict[tuple[int, str], torch.Tensor] = {}
-        self.env.update(self.given)
-
-    def _closure(self) -> tuple[list[int], set[int]]:
-        position = {raw.index: p for p, raw in enumerate(self.raws)}
-        needed: set[int] = set()
-        todo = [cell for cell in self.roots if id(cell) not in self.given]
-        seen: set[int] = set()
-        while todo:
-            cell = todo.pop()
-            if id(cell) in seen or id(cell) in self.given:
-                continue
-            seen.add(id(cell))
-            place = position.get(cell.producer) if cell.producer is not None else None
-            if place is None or (cell.is_leaf and cell.requires_grad) or self.raws[place].phase == "optimizer":
-                continue
-            raw = self.raws[place].region or self.raws[place]
-            place = position.get(raw.index)
-            if place is None:
-                continue
-            if place not in needed:
-                needed.add(place)
-                todo.extend(raw.cells())
-            if cell.previous is not None and cell not in raw.results():
-                todo.append(cell.previous)
-        written = {cell.storage for place in needed for cell in self.raws[place].written}
-        return sorted(needed), written
 
     def run(self, rewrites: dict[int, Rewrite] | None = None, watch: Any = ()) -> Outcome:
         """As Replay.run, without gradients."""

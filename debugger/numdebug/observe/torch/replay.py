@@ -6,7 +6,7 @@ get their generator's state back; a hand-written autograd function is called its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,14 +44,15 @@ class Outcome:
 
 
 class Replay:
-    """One pass over the recorded step."""
+    """One pass over the recorded step. `given`: tensors by id of Cell; nothing above them is computed."""
 
-    def __init__(self, converter: Converter, roots: list[Cell], backward: bool) -> None:
+    def __init__(self, converter: Converter, roots: list[Cell], backward: bool, given: Mapping[int, torch.Tensor] | None = None) -> None:
         self.converter = converter
         self.roots = roots
         self.backward = backward
         self.raws = converter.raws
-        self.env: dict[int, torch.Tensor] = {}
+        self.given = dict(given or {})
+        self.env: dict[int, torch.Tensor] = dict(self.given)
         self.leaves: dict[int, tuple[Cell, torch.Tensor]] = {}
         self.leaf_values: dict[int, torch.Tensor] = {}  # by id of Cell: data to use instead of what was recorded
         self.dtype: torch.dtype | None = None  # compute low precision in this format instead
@@ -69,7 +70,7 @@ class Replay:
         seen: set[int] = set()
         while todo:
             cell = todo.pop()
-            if id(cell) in seen:
+            if id(cell) in seen or id(cell) in self.given:
                 continue
             seen.add(id(cell))
             place = position.get(cell.producer) if cell.producer is not None else None
