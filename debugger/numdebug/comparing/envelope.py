@@ -133,7 +133,7 @@ def measure(a: np.ndarray, b: np.ndarray, spread: np.ndarray | None, samples: in
     if not differing:
         return Measured(size, non_finite=odd, scale=scale)
     limits = FORMATS.get(form, FORMATS["float64"])
-    floor = limits.tiny  # what is smaller is flushed or rounded away
+    floor = limits.subnormal  # no format says anything smaller
     tiny = (np.maximum(np.abs(x), np.abs(y)) < limits.tiny) & ((x == 0) | (y == 0)) & (off > 0)
     if spread is None:
         at = int(off.argmax())
