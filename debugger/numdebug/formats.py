@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,12 @@ FORMATS: dict[str, Format] = {
 # 32 bits of storage, of which products on NVIDIA's tensor cores read 19.
 TF32 = _ieee("tf32", 19, 8, 10)
 NARROW = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
+
+
+def coarser(names: Iterable[str]) -> str:
+    """Of these dtypes the format with the largest gap, a complex number's parts being of its own; float64 where none is floating point."""
+    parts = [{"complex64": "float32", "complex128": "float64"}.get(name, name) for name in names]
+    return max((p for p in parts if p in FORMATS), key=lambda p: FORMATS[p].eps, default="float64")
 
 
 def rounded(array: np.ndarray, name: str) -> Any:

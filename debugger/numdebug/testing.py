@@ -23,10 +23,10 @@ from typing import Any, cast
 import numpy as np
 
 from numdebug.arithmetic import Products, growth
-from numdebug.comparing.envelope import LIMIT, Measured, coarser, measure
+from numdebug.comparing.envelope import LIMIT, Measured, measure
 from numdebug.comparing.saved import Stored
 from numdebug.comparing.stored import one
-from numdebug.formats import FORMATS, NARROW, TF32
+from numdebug.formats import FORMATS, NARROW, TF32, coarser
 
 _CERTAIN = 1_000_000  # the spread is computed, not sampled
 _NEXT: tuple[Products, ...] = ("tf32", "bfloat16")

@@ -91,8 +91,8 @@ def _outcome(title: str, plan: Plan, source_of: Callable[[str], str | None]) -> 
         report.verdict = verdict(report.comparisons)
         if any(not c.explained and not c.predicted for c in report.comparisons):
             code = FOUND
-        elif code in (0, FOUND, NOTHING_SEEN):
-            code = 0 if code != NOTHING_SEEN or not ending.timed_out else NOTHING_SEEN
+        elif code == FOUND or (code == NOTHING_SEEN and not ending.timed_out):
+            code = 0
     elif code == 0:
         code = NOTHING_SEEN
         report.verdict = f"nothing could be compared: {report.notes[0] if report.notes else 'no output was seen'}"

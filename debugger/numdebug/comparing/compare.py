@@ -11,10 +11,10 @@ import numpy as np
 from numdebug.arithmetic import PRODUCTS, SAMPLES, Arithmetic, Products
 from numdebug.comparing.align import Alignment, same_order
 from numdebug.comparing.divergence import MOVES, Parting, part
-from numdebug.comparing.envelope import FEW, LIMIT, ULPS, Envelope, Measured, beyond, coarser, measure
+from numdebug.comparing.envelope import FEW, LIMIT, ULPS, Envelope, Measured, beyond, measure
 from numdebug.comparing.judge import Facts, Judgement, judge
 from numdebug.comparing.sides import FLOATS, Output, Side, identical, paired
-from numdebug.formats import FORMATS
+from numdebug.formats import FORMATS, coarser
 from numdebug.recording import Value
 from numdebug.run import CannotAsk
 

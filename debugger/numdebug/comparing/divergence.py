@@ -145,8 +145,6 @@ def _same(alignment: Alignment, one: Op, two: Op) -> Parting:
         return Parting("argument", one, two, argument="the order of operands", was="as written", now="another one")
     if one.outputs and two.outputs and one.outputs[0].dtype != two.outputs[0].dtype:
         return Parting("dtype", one, two, was=one.outputs[0].dtype, now=two.outputs[0].dtype)
-    if one.native != two.native and one.name == two.name and one.native.split(".")[:2] != two.native.split(".")[:2]:
-        return Parting("result", one, two, was=one.native, now=two.native)
     return Parting("result", one, two)
 
 

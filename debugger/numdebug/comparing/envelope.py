@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -153,8 +153,3 @@ def measure(a: np.ndarray, b: np.ndarray, spread: np.ndarray | None, samples: in
         ulps=float(off[largest]) / max(limits.eps * 2.0 ** (math.frexp(scale)[1] - 1), limits.subnormal), envelope=envelope, ratio=ratio,
         non_finite=odd, flushed=int(tiny.sum()), scale=scale,
     )  # fmt: skip
-
-
-def coarser(forms: Iterable[str]) -> str:
-    """Of these number formats the one with the largest gap; float64 where there is none."""
-    return max((f for f in forms if f in FORMATS), key=lambda f: FORMATS[f].eps, default="float64")

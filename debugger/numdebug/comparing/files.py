@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from numdebug.comparing.stored import Pair, Tables, coarser
+from numdebug.comparing.stored import Pair, Tables
+from numdebug.formats import coarser
 from numdebug.report.model import Comparison
 
 MOST = 20

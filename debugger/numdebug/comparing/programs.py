@@ -96,7 +96,7 @@ class Programs:
             raise CannotCompare(f"{given} computes nothing that it prints, returns or keeps under a name")
         return best
 
-    def second(self, call: Call, module: ModuleType, name: str | None, file: str) -> Call:
+    def second(self, call: Call, module: ModuleType, name: str | None) -> Call:
         """`name` of the other side, on the arguments of the first side's call where it takes as many."""
         target: Any = module
         for part in (name or "").split("."):
@@ -106,7 +106,7 @@ class Programs:
             found = calls.taking(call, function, name or "")
             if found is not None and (values.is_module(target) or not values.is_module(call.model)):
                 return self._fitting(replace(found, function=target))
-        return self.call(module, name, call)
+        return self.call(module, name, call)[0]
 
     def _fitting(self, call: Call) -> Call:
         """With arguments as NumPy arrays where it does not take those of the other side's framework."""
@@ -138,8 +138,8 @@ class Programs:
             raise Stopped
         return module
 
-    def call(self, module: ModuleType, name: str | None, like: Call | None = None) -> Call:
-        """The first way to call it that works."""
+    def call(self, module: ModuleType, name: str | None, like: Call | None = None) -> tuple[Call, str]:
+        """The first way to call it that works, and whose arrays it gives."""
         given = {one.name: invent(one) for one in map(inputs.parse, self.plan.inputs)}
         for text in self.plan.inputs:
             self.journal.add("invented", text=str(inputs.parse(text)))
@@ -153,7 +153,7 @@ class Programs:
                 tried.append(f"{call.text} raised {why}")
                 continue
             if calling.returned(result):
-                return call
+                return call, calling.framework_of(result, call)
             raise CannotCompare(f"{call.text} returns no array of floating-point numbers")
         what = name or "a model in the file"
         reason = f" ({tried[0]})" if tried else ""

@@ -94,12 +94,11 @@ class Comparing:
         plan = self.plan
         assert plan.other_path is not None
         module = self.programs.loaded(plan.path, plan.given, plan.name)
-        call = self.programs.call(module, plan.name)
+        call, framework = self.programs.call(module, plan.name)
         same = plan.other_path == plan.path
         other = module if same else self.programs.loaded(plan.other_path, plan.other_given or "", plan.other_name)
-        second = self.programs.second(call, other, plan.other_name, Path(plan.other_given or plan.given).name)
+        second = self.programs.second(call, other, plan.other_name)
         labels = (f"{Path(plan.given).name}:{plan.name}", f"{Path(plan.other_given or '').name}:{plan.other_name}")
-        framework = calling.framework_of(self.programs.guarded(call, None), call)
         caller = self.programs.caller(framework)
         a = caller.watched(call, labels[0])
         self._count(a)
@@ -112,13 +111,12 @@ class Comparing:
         wanted = plan.vary or [name for name, axis in AXES.items() if axis.usual]
         module = self.programs.loaded(plan.path, plan.given, plan.name)
         try:
-            call = self.programs.call(module, plan.name)
+            call, framework = self.programs.call(module, plan.name)
         except CannotCompare:
             if plan.name is not None:
                 raise
             self._settings(wanted)
             return
-        framework = calling.framework_of(self.programs.guarded(call, None), call)
         if framework == "torch" and "mode" not in wanted and calling.varying("torch").trains(call):
             call = calling.varying("torch").in_mode(call, False)
             how = "a copy in evaluation mode is compared (--vary mode compares both)"

@@ -15,7 +15,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from numdebug.comparing.saved import Stored
-from numdebug.formats import FORMATS, TF32, rounded
+from numdebug.formats import FORMATS, TF32, coarser, rounded
 
 # From what says least to what says most.
 Explanation = Literal[
@@ -167,12 +167,6 @@ def _numbers(name: str, first: Stored, second: Stored, ulps: float, rtol: float,
         ulps=far, scaled=scaled, non_finite=non_finite, flushed=int(flushed.sum()),
         format=rounded_to, rounded=which, hint=_hint(x, y, form) if explanation == "real-difference" and not non_finite else "",
     )  # fmt: skip
-
-
-def coarser(dtypes: Iterable[str]) -> str:
-    """The format with the largest gap; float64 where none is floating point."""
-    parts = [{"complex64": "float32", "complex128": "float64"}.get(d, d) for d in dtypes]
-    return max((p for p in parts if p in FORMATS), key=lambda p: FORMATS[p].eps, default="float64")
 
 
 def _wide(array: np.ndarray) -> np.ndarray:

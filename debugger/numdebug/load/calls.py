@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
-from numdebug.errors import UserError
 from numdebug.load import arguments, frameworks, pure, values
 from numdebug.load.arguments import Names
 
@@ -39,11 +38,7 @@ def calls(module: ModuleType, name: str | None, given: Mapping[str, Any]) -> Ite
         for model in names.models():
             yield from _of_model(model, names.values[model], names)
         return
-    target: Any = module
-    for part in name.split("."):
-        if not hasattr(target, part):
-            raise UserError(f"the program has no {name} once it has run; it defines {', '.join(values.public_values(module)) or 'nothing'}")
-        target = getattr(target, part)
+    target = values.named(module, name)
     if values.is_module(target):
         yield from _of_model(name, target, names)
     elif isinstance(target, type):

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, Protocol
 
-from numdebug.errors import UserError
 from numdebug.load import arguments, frameworks, pure, values
 from numdebug.load.arguments import Call, Names
 
@@ -133,11 +132,7 @@ def all_plans(module: ModuleType, names: Names, watcher: Watcher) -> Iterator[Pl
 
 def named_plans(module: ModuleType, name: str, names: Names, watcher: Watcher) -> Iterator[Plan]:
     """Plans for PATH:NAME, whatever its name suggests."""
-    target: Any = module
-    for part in name.split("."):
-        if not hasattr(target, part):
-            raise UserError(f"the program has no {name} once it has run; it defines {', '.join(values.public_values(module)) or 'nothing'}")
-        target = getattr(target, part)
+    target = values.named(module, name)
     if values.is_module(target):
         yield from model_plans(name, target, names, watcher)
     elif isinstance(target, type):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+from numdebug.errors import UserError
 from numdebug.load import frameworks
 
 MODEL = ("model", "net", "network", "module", "nn", "classifier", "regressor", "policy", "actor", "critic", "encoder", "decoder", "layer")
@@ -198,6 +199,16 @@ def loss_in(value: Any) -> Any:
 def requires_grad(value: Any) -> bool:
     """Whether a backward pass can start here."""
     return bool(getattr(value, "requires_grad", False))
+
+
+def named(module: ModuleType, name: str) -> Any:
+    """What a dotted name stands for in the file once it has run. Raises UserError where there is no such name."""
+    target: Any = module
+    for part in name.split("."):
+        if not hasattr(target, part):
+            raise UserError(f"the program has no {name} once it has run; it defines {', '.join(public_values(module)) or 'nothing'}")
+        target = getattr(target, part)
+    return target
 
 
 def public_values(module: ModuleType) -> dict[str, Any]:

@@ -50,7 +50,6 @@ class Recomputed(Replay):
         self.amplified = AMPLIFIED if how.noise is not None and how.products is None and not self.narrow else 1.0
         if how.noise is not None:
             self.dtype = torch.float32  # what is narrower is computed there, so that noise of its size is not lost
-        self._rounded: dict[tuple[int, str], torch.Tensor] = {}
 
     def run(self, rewrites: dict[int, Rewrite] | None = None, watch: Any = ()) -> Outcome:
         """As Replay.run, without gradients."""
