@@ -17,6 +17,7 @@ from numdebug.errors import UserError
 from numdebug.evidence import Evidence
 from numdebug.load import inputs, source
 from numdebug.report.assemble import assemble, chosen
+from numdebug.report.excerpts import excerpts
 from numdebug.report.model import Diagnosis, Report
 from numdebug.report.suppressions import Suppressions
 from numdebug.running import run
@@ -83,6 +84,7 @@ def diagnose(request: Request) -> Outcome:
     ending = run(spec)
     keep = never if request.only_evidence else chosen(select, ignore, lambda bug: families().get(bug, ""))
     report, code = assemble(program.given, ending, keep, Suppressions(before), _match)
+    report.excerpts = excerpts(report, before)
     return Outcome(report, code, before)
 
 

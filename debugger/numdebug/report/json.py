@@ -10,7 +10,7 @@ from numdebug.errors import UserError
 from numdebug.evidence import Evidence, Number
 from numdebug.plain import from_plain, to_plain
 from numdebug.recording import Frame, Site
-from numdebug.report.model import Comparison, Diagnosis, ProbeRun, Program, Report
+from numdebug.report.model import Comparison, Diagnosis, Excerpt, ProbeRun, Program, Report
 
 SCHEMA_VERSION = "1"
 
@@ -33,6 +33,7 @@ def publish(report: Report) -> dict[str, Any]:
         "notes": to_plain(report.notes),
         "probes": to_plain(report.probes),
         "comparisons": to_plain(report.comparisons),
+        "excerpts": to_plain(report.excerpts),
     }
 
 
@@ -80,6 +81,7 @@ def parse(text: str) -> Report:
             notes=[str(n) for n in data["notes"]],
             probes=[from_plain(ProbeRun, p) for p in data["probes"]],
             comparisons=[from_plain(Comparison, c) for c in data.get("comparisons", [])],
+            excerpts=[from_plain(Excerpt, x) for x in data.get("excerpts", [])],
         )
     except (KeyError, TypeError, AttributeError, ValueError) as why:
         raise UserError(f"this numdebug report is damaged ({type(why).__name__}: {why}); diagnose the program again.") from None

@@ -165,6 +165,15 @@ class Program:
 
 
 @dataclass(frozen=True)
+class Excerpt:
+    """Lines of the program around a finding, from `line` on, as they were before it ran."""
+
+    file: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True)
 class ProbeRun:
     """That a probe ran, and what it cost (seconds; re-runs of the recorded step)."""
 
@@ -186,3 +195,4 @@ class Report:
     notes: list[str] = field(default_factory=list)
     probes: list[ProbeRun] = field(default_factory=list)
     comparisons: list[Comparison] = field(default_factory=list)
+    excerpts: list[Excerpt] = field(default_factory=list)
