@@ -65,7 +65,7 @@ class Items:
         return (item.of,) if item.of else tuple(d for d, evidence in self.rests_on.items() if name in evidence)
 
     def before(self, first: str, second: str) -> bool:
-        """Whether the report says that `first` came before `second`: a cause before what it explains, a step or phase before a later one."""
+        """Whether the report says that `first` came before `second`: a cause before what it explains, an earlier step or phase."""
         a, b = self.all[first], self.all[second]
         if b.kind == "consequence" and (a.id == b.of or (a.kind == "evidence" and a.id in self.rests_on[b.of])):
             return True
