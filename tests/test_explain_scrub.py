@@ -279,7 +279,26 @@ def test_every_text_of_a_request_is_scrubbed_and_no_field_is_renamed():
     assert request["password"][0] == "a@example.com", "the caller's own messages stay as they are"
 
 
-STRANGE = ["a", "A1b", "-----BEGIN PRIVATE KEY-----", "password=", "a_", "x.", '"', "/home/", "1.1.", "a@", "\\", "api_key: ", "é", "://", "'A1b2", "-", " ", "\n"]
+STRANGE = [
+    "a",
+    "A1b",
+    "-----BEGIN PRIVATE KEY-----",
+    "password=",
+    "a_",
+    "x.",
+    '"',
+    "/home/",
+    "1.1.",
+    "a@",
+    "\\",
+    "api_key: ",
+    "é",
+    "://",
+    "'A1b2",
+    "-",
+    " ",
+    "\n",
+]
 
 
 @pytest.mark.parametrize("text", STRANGE)

@@ -160,7 +160,7 @@ KINDS: tuple[Kind, ...] = (
     _kind("ssh-key", r"(?:ssh-(?:rsa|ed25519|dss)|ecdsa-sha2-\S{1,30}|sk-ssh-\S{1,30})\s+(?P<s>AAAA[A-Za-z0-9+/=]{20,}(?:[ \t]+[\w.@-]+)?)"),
     _kind("slack-webhook", r"https://hooks\.slack\.com/(?:services|workflows|triggers)/(?P<s>[A-Za-z0-9/+_-]{8,})"),
     _kind("webhook", r"https://(?:(?:ptb\.|canary\.)?discord(?:app)?\.com/api/webhooks|[\w.-]{1,60}\.webhook\.office\.com)/(?P<s>[^\s\"'<>]{8,})"),
-    _kind("credentials", r"(?<=://)(?P<s>[^\s/:@\"'<>{}]*:[^\s/\"'<>{}]+|(?=[^@]*\d)[^\s/:@\"'<>{}]{16,})(?=@[\w.\[-])"),
+    _kind("credentials", r"(?<=://)(?P<s>[^\s/:@\"'<>{}]{0,200}:[^\s/\"'<>{}]{1,400}|(?=[^\s/:@]{0,200}\d)[^\s/:@\"'<>{}]{16,400})(?=@[\w.\[-])"),
     _kind("secret", r"(?i)[?&](?:api[_-]?key|key|(?:access_|auth_|id_)?token|sig|signature|secret|password|auth|x-amz-(?:signature|credential|security-token))=(?P<s>[^&\s\"'<>{}]{6,})"),
     _kind("aws-access-key", rf"{A}(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{{16}}{Z}"),
     _kind("github-token", rf"{A}gh[pousr]_[A-Za-z0-9]{{30,255}}"),
