@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,6 +11,7 @@ from numdebug.explain.claims import Claim
 from numdebug.explain.grounding.words import parts, terms, tokens
 from numdebug.explain.items import PROBES, RUN, Item, Items
 
+PIECES = re.compile(r"[;:()]|, |\b(?:and|but|where|while|because|so that|which)\b")
 COUNTED = ("consequence", "evidence", "ruled-out")
 
 
@@ -30,6 +32,8 @@ class Backing:
         self.named = [items[name] for name in dict.fromkeys((*claim.subjects, *claim.cites)) if name in items]
         self.owners = tuple(dict.fromkeys(owner for item in self.named for owner in items.owners(item.id)))
         more = [items[f"{owner}{part}"] for owner in self.owners for part in ("", ".fix", ".page", ".code") if f"{owner}{part}" in items]
+        if claim.kind == "check":  # what must be gone then
+            more += [item for item in items if item.kind == "consequence" and item.of in self.owners]
         self.items: list[Item] = list({item.id: item for item in (*self.named, *more, items[RUN])}.values())
 
     @cached_property
@@ -57,7 +61,7 @@ class Backing:
     @cached_property
     def quantities(self) -> list[Quantity]:
         """Every number with the words that it stands among, and how many of a kind there are."""
-        found = [Quantity(v, frozenset(terms(s))) for item in self.items for s in item.says for v in numbers(s)]
+        found = [Quantity(v, frozenset(about)) for item in self.items for s in item.says for v, about in stated(item, s)]
         for owner in self.owners:
             own = [item for item in self.all if item.of == owner]
             for kind in COUNTED:
@@ -72,6 +76,11 @@ class Backing:
             found.append(Quantity(len(self.all[PROBES].says), frozenset(parts("probe") | parts("question"))))
         found.append(Quantity(len(self.all.report.diagnoses), frozenset(parts("diagnosis") | parts("finding") | parts("error"))))
         return found
+
+    @cached_property
+    def groups(self) -> list[list[Quantity]]:
+        """The numbers of each measurement."""
+        return [[Quantity(v, frozenset()) for s in item.says for v in numbers(s)] for item in self.items if item.kind == "evidence"]
 
     @cached_property
     def lines(self) -> set[int]:
@@ -97,11 +106,30 @@ class Backing:
         return {int(m[1]): m[2] for s in code if (m := re.match(r"[^:]+:(\d+): ?(.*)", s))}
 
     @cached_property
+    def near(self) -> list[str]:
+        """The lines of code that the finding, or what is cited, stands at."""
+        at = {n for item in self.items if item.site is not None for n in range(item.site.line, (item.site.end_line or item.site.line) + 1)}
+        return [line for n, line in self.code_lines.items() if n in at]
+
+    @cached_property
+    def explicit(self) -> list[Quantity]:
+        """The numbers of the items that the claim names itself."""
+        return [Quantity(v, frozenset(about)) for item in self.named for s in item.says for v, about in stated(item, s)]
+
+    @cached_property
     def steps(self) -> set[int]:
         """Steps that the named items speak of."""
         found = {int(n) for s in self.sentences for n in re.findall(r"\bsteps? (\d+)", s)}
         found |= {item.site.step for item in self.items if item.site is not None and item.site.step is not None}
         return found
+
+
+def stated(item: Item, sentence: str) -> Iterator[tuple[float, set[str]]]:
+    """Numbers of a sentence, each with the words of its own clause; a measurement's also with what was measured."""
+    head = terms(item.says[0]) if item.kind in ("evidence", "comparison") else set()
+    for piece in [sentence] if item.kind in ("code", "consequence", "run", "evidence", "comparison") else PIECES.split(sentence):
+        for number in numbers(piece):
+            yield number, terms(piece) | head
 
 
 def numbers(text: str) -> list[float]:

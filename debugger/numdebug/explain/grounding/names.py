@@ -37,7 +37,7 @@ def complaints(backing: Backing) -> Iterator[str]:
 
 def known(name: str, backing: Backing) -> bool:
     """Whether the report has this name: as it stands, by its last part, or put together from terms of the report alone."""
-    if name in backing.names or name.split(".")[-1] in backing.names or name in {"numdebug"}:
+    if name in backing.names or name.split(".")[-1] in backing.names or name.lower() in {"numdebug", "nan", "inf"}:
         return True
     pieces = [p for piece in re.split(r"[._]|(?<=[a-z])(?=[A-Z])", name) if piece for p in parts(piece)]
     return "." not in name and bool(pieces) and all(p in backing.terms for p in pieces)
@@ -68,6 +68,6 @@ def _commands(text: str, backing: Backing) -> Iterator[str]:
             continue
         if f"`numdebug {words}" not in text and first in ("bug", "bugs", "probe", "probes", "compare", "explain", "ask", "demo", "prompt"):
             continue  # the words of a sentence: `numdebug probes the gradient`
-        for flag in re.findall(r"--?[a-z][\w-]*", rest):
+        for flag in re.findall(r"(?<!\S)--?[a-z][\w-]*", rest):
             if flag.lstrip("-") not in commands()[first]:
                 yield f"numdebug {first} has no option {flag}"

@@ -56,14 +56,19 @@ def _shape(patch: str, found: list[Diagnosis], backing: Backing, source: Callabl
     removed = [line[1:] for line in patch.split("\n") if line.startswith("-") and not line.startswith("---")]
     if not any(line.strip() for line in added):
         yield "the patch only removes lines"
-    allowed = " ".join(d.fix.diff or d.fix.summary for d in found if d.fix is not None)
+    allowed = " ".join([*(d.fix.diff or "" for d in found if d.fix is not None), *(s for item in backing.items if item.kind == "page" for s in item.says)])
     for word in dict.fromkeys(w for line in added for w in re.findall(r"[A-Za-z_]\w*", line)):
         if word in FOREIGN | HIDING and word not in re.findall(r"[A-Za-z_]\w*", allowed + " ".join(removed)):
             yield f"the patch brings in {word}"
-    yield from _applied(patch, files[0], found, source(files[0]))
+    places = {n for item in backing.all for n in ([item.site.line] if item.site is not None and set(backing.all.owners(item.id)) & set(backing.owners) else [])}
+    yield from _applied(patch, files[0], found, source(files[0]), places)
+    before = {w for line in removed for w in re.findall(r"[A-Za-z_]\w*", line)}
+    kept = {w for line in added for w in re.findall(r"[A-Za-z_]\w*", line)} | {w for d in found if d.fix and d.fix.diff for line in d.fix.diff.split("\n") if line.startswith("-") for w in re.findall(r"[A-Za-z_]\w*", line)}
+    if len(before - kept) > len(before) // 2:
+        yield f"the patch drops {', '.join(sorted(before - kept)[:4])} from the computation"
 
 
-def _applied(patch: str, file: str, found: list[Diagnosis], text: str | None) -> Iterator[str]:
+def _applied(patch: str, file: str, found: list[Diagnosis], text: str | None, places: set[int]) -> Iterator[str]:
     if text is not None:
         try:
             after = applied(patch, text)
@@ -76,7 +81,7 @@ def _applied(patch: str, file: str, found: list[Diagnosis], text: str | None) ->
             yield f"with the patch, line {why.lineno} of {file} does not parse"
         patch = "\n".join(difflib.unified_diff(text.split("\n"), after.split("\n"), lineterm=""))
     near = {n for d in found if d.fix is not None and d.fix.diff for n in _changed(tuple(d.fix.diff.split("\n")))}
-    near |= {n for d in found if d.site is not None for n in range(d.site.line, (d.site.end_line or d.site.line) + 1)}
+    near |= places | {n for d in found if d.site is not None for n in range(d.site.line, (d.site.end_line or d.site.line) + 1)}
     touched = _changed(tuple(patch.split("\n")))
     if not touched or not all(any(abs(n - m) <= REACH for m in near) for n in touched):
         yield "the patch changes lines that the finding is not about"

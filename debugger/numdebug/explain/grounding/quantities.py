@@ -6,16 +6,18 @@ import re
 from collections.abc import Iterator
 
 from numdebug.explain.grounding.backing import Backing, Quantity, value
-from numdebug.explain.grounding.words import Token, is_everyday, parts, tokens
+from numdebug.explain.grounding.words import Token, parts, tokens
 
 SPELLED = {w: n for n, w in enumerate("zero one two three four five six seven eight nine ten eleven twelve".split())}
 ABOUT = {"about", "around", "roughly", "nearly", "almost", "approximately", "over", "some", "circa", "than"}
-NEAR = 12  # words on either side that a number is read with: one clause of a sentence
+NEAR = 8  # words on either side that a number is read with: a clause of a sentence
+BARE = frozenset("a an the of in on at to from by for with is are was were be been it its this that and or as than into up down only about".split())
 
 
 def complaints(backing: Backing) -> Iterator[str]:
     """Numbers that the report does not have."""
-    found = tokens(backing.claim.text)
+    yield from uncited(backing)
+    found = tokens(re.sub(r"(?<![\w.])0/0(?![\w.])", "inf/inf", backing.claim.text) if any("0/0" in s for s in backing.sentences) else backing.claim.text)
     for i, token in enumerate(found):
         before = [t.text.lower() for t in found[max(i - 3, 0) : i]]
         if token.kind == "id":
@@ -27,7 +29,8 @@ def complaints(backing: Backing) -> Iterator[str]:
             yield from _number(token, before, found, i, backing)
         elif token.kind == "word" and token.text.lower() in SPELLED and token.text.lower() not in ("zero", "one"):
             n = SPELLED[token.text.lower()]
-            if not any(q.value == n for q in backing.quantities) and not parts(token.text) & backing.terms:
+            named = len(backing.claim.cites), len(backing.claim.subjects)
+            if n not in named and not any(q.value == n for q in backing.quantities) and not parts(token.text) & backing.terms:
                 yield f"{token.text} does not stand in the report"
 
 
@@ -44,7 +47,7 @@ def _place(text: str, backing: Backing) -> Iterator[str]:
 def _number(token: Token, before: list[str], found: list[Token], at: int, backing: Backing) -> Iterator[str]:
     n = value(token.text)
     label = _label(before)
-    if label == "line":
+    if label == "line" and n == int(n) and token.text.isdigit():
         if int(n) not in backing.lines and not _code_line(int(n), found, at, backing):
             yield f"line {token.text} is not a place that the report speaks of here"
         return
@@ -55,6 +58,19 @@ def _number(token: Token, before: list[str], found: list[Token], at: int, backin
         yield f"{token.text} does not stand in the report"
     elif not _fits(hits, found, at):
         yield f"{token.text} measures something else in the report"
+
+
+def uncited(backing: Backing) -> Iterator[str]:
+    """A measurement that is quoted stands in what is cited, and `a of b` elements as the report counts them."""
+    written = [t.text for t in tokens(backing.claim.text) if t.kind == "number"]
+    if backing.claim.kind == "evidence" and written and not any(_same(w, q.value, True) for w in written for q in backing.explicit):
+        yield f"what is cited does not say {written[0]}"
+    for a, b in re.findall(r"\b(\d+) (?:out )?of (?:the |all |its )?(\d+)\b", backing.claim.text):
+        said = any(re.search(rf"\b{a} of {b}\b", s) for s in backing.sentences)
+        apart = a != b and any({float(a), float(b)} <= {q.value for q in group} for group in backing.groups)
+        whole = a == b and any(s.startswith("share: 1.0") for s in backing.sentences)
+        if not (said or apart or whole):
+            yield f"{a} of {b} is not what the report counts"
 
 
 def _label(before: list[str]) -> str:
@@ -92,7 +108,7 @@ def _same(written: str, n: float, loosely: bool) -> bool:
 
 def _fits(hits: list[Quantity], found: list[Token], at: int) -> bool:
     """Whether the sentence says of the number something that the report says of it."""
-    words = {p for t in _around(found, at) if t.kind in ("word", "name", "call") and not is_everyday(t.text) for p in parts(t.text)}
+    words = {p for t in _around(found, at) if t.kind in ("word", "name", "call") and t.text.lower() not in BARE for p in parts(t.text)}
     return not words or any(words & q.about for q in hits)
 
 

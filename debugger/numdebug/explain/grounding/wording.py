@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 from numdebug.explain.grounding.backing import Backing
-from numdebug.explain.grounding.words import is_everyday, parts, stem, terms, tokens
+from numdebug.explain.grounding.quantities import SPELLED
+from numdebug.explain.grounding.words import is_everyday, parts, stem, tokens
 
 # What a kind of claim needs besides: how one speaks of checking, and of other causes that were considered.
 ALSO = {
@@ -17,7 +18,7 @@ ALSO = {
     "order": "",
     "evidence": "",
 }
-HARMLESS = "harmless benign fine safe safely ignore ignorable negligible cosmetic acceptable normal healthy intended okay ok unproblematic irrelevant trust spurious innocuous tolerable neglect".split()  # fmt: skip
+HARMLESS = "harmless benign fine safe safely ignore ignorable negligible cosmetic acceptable healthy intended okay ok unproblematic irrelevant trust spurious innocuous tolerable neglect matter unimportant low-severity minor".split()  # fmt: skip
 SURE = "confirm confirmed confirms prove proved proven proves proof verify verified verifies certain certainly definitely definitive guarantee guaranteed guarantees undoubtedly conclusively conclusive demonstrated established".split()  # fmt: skip
 UNSURE = "maybe perhaps possibly probably likely presumably suspect suspected suspects suspicion unproven unconfirmed unverified hypothesis guess speculative speculation tentative tentatively uncertain unclear seems seem apparently plausible plausibly arguably unsure".split()  # fmt: skip
 MODAL = "might may could".split()
@@ -31,7 +32,7 @@ def complaints(backing: Backing) -> Iterator[str]:
     words = [t.text for t in tokens(claim.text) if t.kind == "word"]
     judged = {stem(w) for w in (*HARMLESS, *SURE, *UNSURE)}
     for word in dict.fromkeys(words):
-        if stem(word) in judged or stem(word) in extra or is_everyday(word) or word in backing.names:
+        if word.lower() in SPELLED or stem(word) in judged or stem(word) in extra or is_everyday(word) or word in backing.names:
             continue
         if parts(word) & backing.terms or all(parts(p) & backing.terms or is_everyday(p) for p in word.split("-")):
             continue

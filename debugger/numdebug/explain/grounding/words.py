@@ -24,7 +24,7 @@ SAME = (
     "matmul matrix-product matrix-multiplication mm bmm addmm einsum",
     "div divide division quotient ratio divisor denominator numerator reciprocal addcdiv",
     "sub subtract subtraction minus rsub difference",
-    "add addition sum plus total accumulate accumulation accumulator",
+    "add addition sum summation plus total accumulate accumulation accumulator",
     "sqrt root square-root rsqrt",
     "square squared pow power",
     "acos arccos arccosine",
@@ -63,7 +63,17 @@ SAME = (
     "wrap wrapped wrapping wraparound wrap-around",
     "int integer integers whole-number",
 )
-PHRASES = (  # several words that are one term
+PHRASES = (  # several words that are one term, and words that look like names of code
+    (r"NaNs?", "nan"),
+    (r"-?Infs?", "inf"),
+    (r"(Leaky)?Re[Ll][Uu]s?", r"\1relu"),
+    (r"grew|grown", "grow"),
+    (r"fell|fallen", "fall"),
+    (r"rose|risen", "rise"),
+    (r"gave|given", "give"),
+    (r"lost|loses", "lose"),
+    (r"kept", "keep"),
+    (r"held", "hold"),
     ("not a number", "nan"),
     ("half precision", "float16"),
     ("half-precision", "float16"),
@@ -90,7 +100,7 @@ NUMBER = r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?%?"
 TOKEN = re.compile(
     r"(?P<id>\b(?:[DEFX]\d+(?:\.(?:fix|page|code|[cr]\d+))?|N\d+|RUN|PROBES)\b)"
     r"|(?P<place>[\w./-]+\.py(?::\d+(?::\d+)?)?)"
-    r"|(?P<flag>(?<![\w-])--?[a-z][\w-]*)"
+    r"|(?P<flag>(?<![\w`-])--[a-z][\w-]*)"
     r"|(?P<call>[A-Za-z_][\w.]*\((?:[^()\n]{0,60})\))"
     rf"|(?P<number>(?<![\w.]){NUMBER}(?![\w]))"
     r"|(?P<name>[A-Za-z_]\w*(?:\.\w+)+|\d+\.\w+(?:\.\w+)*|[A-Za-z]*_\w*|[a-z]+[A-Z]\w*|[A-Z][a-z]+[A-Z]\w*|[A-Za-z]+\d\w*)"
@@ -119,7 +129,7 @@ def tokens(text: str) -> list[Token]:
     """The pieces of a sentence, in order."""
     text = plain(text)
     for phrase, term in PHRASES:
-        text = re.sub(rf"\b{phrase}\b", term, text, flags=re.IGNORECASE)
+        text = re.sub(rf"\b(?:{phrase})\b", term, text, flags=0 if phrase[0] in "NR-(" else re.IGNORECASE)
     found = []
     for match in TOKEN.finditer(text.replace("`", " ")):
         kind = str(match.lastgroup)
@@ -127,7 +137,7 @@ def tokens(text: str) -> list[Token]:
     return found
 
 
-ENDINGS = (("ies", "y"), ("sses", "ss"), ("ches", "ch"), ("shes", "sh"), ("xes", "x"), ("zes", "z"), ("ously", "ous"), ("ively", "ive"), ("ally", "al"), ("ly", ""))
+ENDINGS = (("ically", "ic"), ("ical", "ic"), ("ies", "y"), ("sses", "ss"), ("ches", "ch"), ("shes", "sh"), ("xes", "x"), ("zes", "z"), ("ously", "ous"), ("ively", "ive"), ("ally", "al"), ("ly", ""))
 
 
 @cache
@@ -137,7 +147,7 @@ def stem(word: str) -> str:
     w = re.sub(r"(?<=[a-z]{3})is(e|es|ed|ing|ation)$", r"iz\1", w)
     w = re.sub(r"our$", "or", w) if len(w) > 5 else w
     for ending, other in ENDINGS:
-        if w.endswith(ending) and len(w) - len(ending) >= 3:
+        if w.endswith(ending) and len(w) - len(ending) >= 3 and not w.endswith("ply"):
             w = w.removesuffix(ending) + other
             break
     else:
@@ -186,5 +196,6 @@ def terms(text: str) -> set[str]:
 
 def parts(name: str) -> set[str]:
     """A name, and what it is put together from."""
+    name = re.sub(r"['’]s?$|'s\b", "", name)
     pieces: Iterable[str] = re.findall(r"[A-Za-z]+\d*|\d+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name))
     return {term(name), *(term(piece) for piece in pieces), *(term(p) for p in name.split("-") if p)}
