@@ -24,6 +24,7 @@ class Config:
     call: bool = True
 
 
+PERSONAL = ("explain", "base_url", "model", "api_key", "language")  # where a report is sent is the user's choice, never a project's
 LISTS = ("select", "ignore", "probe")
 FLAGS = ("rerun", "call")
 
@@ -48,6 +49,11 @@ def _read(file: Path) -> Config:
     settings = {}
     for key, value in table.items():
         name = key.replace("-", "_")
+        if name in PERSONAL:
+            raise UserError(
+                f"{file}: a project may not say which server explains its reports, so [tool.numdebug] has no setting {key!r}; "
+                "put it under [explain] in ~/.config/numdebug/config.toml, or use --base-url and --model."
+            )
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
             hint = (

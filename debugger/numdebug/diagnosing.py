@@ -43,6 +43,7 @@ class Request:
     only_evidence: bool = False  # probe, but judge nothing
     form: str | None = None  # a narrower number format to try the step in
     patch: str | None = None  # a diff that the program runs with; its files stay as they are
+    hide: tuple[str, ...] = ()  # names of environment variables that the program must not see
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def diagnose(request: Request) -> Outcome:
         },
     )
     before = Sources(program)
-    ending = run(spec)
+    ending = run(spec, request.hide)
     keep = never if request.only_evidence else chosen(select, ignore, lambda bug: families().get(bug, ""))
     report, code = assemble(program.given, ending, keep, Suppressions(before), _match)
     report.excerpts = excerpts(report, before)

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ AFTER_INTERRUPT = 10.0  # seconds that the child has to write down what it has o
 SHOWN = 16 * 2**20  # bytes of the program's output that are passed on; beyond that only the tail is kept
 KEPT = 64 * 2**10  # bytes of the tail
 LOOK = 0.05  # seconds between two looks at the child
+PRIVATE = ("NUMDEBUG_API_KEY",)  # environment variables that no program under observation gets to see
 
 # The first entry of sys.path is the current folder, which could hold a json.py of the user's; under PYTHONSAFEPATH there is none.
 LAUNCH = "import sys; sys.path[:not sys.flags.safe_path] = [sys.argv[2]]; from numdebug.child import main; main(sys.argv[1])"
@@ -77,8 +79,13 @@ class Pump(threading.Thread):
                 chunk = chunk[os.write(out, chunk) :]
 
 
-def run(spec: Spec) -> Ending:
-    """Run `spec` in a child process group of its own and return when nothing of it is left."""
+def run(spec: Spec, hide: Iterable[str] = ()) -> Ending:
+    """Run `spec` in a child process group of its own and return when nothing of it is left.
+
+    The program's environment is ours without the variables named in `hide` and PRIVATE. This keeps a key out of what a program logs or
+    uploads; it is no wall against a hostile program, which may read whatever its user may read.
+    """
+    kept = {name: value for name, value in os.environ.items() if name not in {*PRIVATE, *hide}}
     with tempfile.TemporaryDirectory(prefix="numdebug-", ignore_cleanup_errors=True) as folder:
         journal = Path(folder) / "journal.jsonl"
         spec.journal = str(journal)
@@ -93,6 +100,7 @@ def run(spec: Spec) -> Ending:
             stdout=write_end,
             stderr=write_end,
             start_new_session=True,
+            env=kept,
         )
         os.close(write_end)
         pump = Pump(read_end)
