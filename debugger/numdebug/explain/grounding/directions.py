@@ -10,7 +10,6 @@ from numdebug.explain.grounding.backing import Backing
 from numdebug.explain.grounding.clauses import Clause, chain, clauses, meaning, pairs
 from numdebug.explain.grounding.words import is_everyday, parts, stem, terms, tokens
 
-
 KINDLY = {
     "check": terms("diagnose longer bad error warning fail fails pass exit code clean finite gone absent disappear vanish stay reappear repair prove confirm check verify expect report no not nothing nan loss gradient"),
     "ruled_out": terms("considered consider candidate suspect whether question rule dismiss exclude"),
