@@ -1,10 +1,10 @@
-"""Report -> prompt for a language model, or another text about it, offline. What the report quotes from the user's program stays data in it.
+"""Report -> prompt for a language model, or another text about it, offline. What the report quotes from the program stays data.
 
 Variables of a template: `items` (empty without a report; each has id, kind, says), `report` (as in the published JSON; None without one),
-`path` (the program), `answer` ("claims" where numdebug reads the answer, "prose" where a person does), `question`, `tools` (whether probes
-may be asked for), `bugs` (the catalogue: id, title, symptoms, fix). Filters: `line` (a value on one line), `code` (a line of code), `fenced`
-(code in a fence), `markdown` (a value as plain text in Markdown), `place` (a site as file:line:column). A template with the blocks
-`rules` and `report` is sent as two messages; any other as one.
+`path` (the program), `answer` ("claims" where numdebug reads the answer, "prose" where a person does), `question`, `tools` (whether
+probes may be asked for), `bugs` (the catalogue: id, title, symptoms, fix), `with_source`. Filters: `line` (a value on one line), `code`
+(a line of code), `fenced` (code in a fence), `markdown` (a value as plain text in Markdown), `place` (a site as file:line:column). A
+template with the blocks `rules` and `report` is sent as two messages; any other as one.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def render(report: Report | None, with_source: bool = True, which: Prompt | None
     """The text for a person: of `report`, or without one the guide. Without source it holds no line of the user's program."""
     which = which or prompt()
     loaded, variables = _prepared(which, report, with_source, "prose")
-    return _rendered(which, lambda: loaded.render(variables))
+    return str(_rendered(which, lambda: loaded.render(variables)))
 
 
 def messages(items: Items, which: Prompt | None = None, question: str = "", tools: bool = False) -> list[dict[str, Any]]:
@@ -76,7 +76,9 @@ def messages(items: Items, which: Prompt | None = None, question: str = "", tool
     if not {"rules", "report"} <= set(loaded.blocks):
         return [{"role": "user", "content": _rendered(which, lambda: loaded.render(variables))}]
     roles = (("system", "rules"), ("user", "report"))
-    return [{"role": role, "content": _rendered(which, lambda block=block: _block(loaded, block, variables)).strip()} for role, block in roles]
+    return [
+        {"role": role, "content": _rendered(which, lambda block=block: _block(loaded, block, variables)).strip()} for role, block in roles
+    ]
 
 
 def _block(loaded: jinja2.Template, name: str, variables: dict[str, Any]) -> str:

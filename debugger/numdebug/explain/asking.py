@@ -1,4 +1,4 @@
-"""Follow-up questions: a model may ask for probes of the program by name; they run here, and what they find enters the report as evidence."""
+"""Follow-up questions: a model may ask for probes of the program; they run here, and what they find enters the report as evidence."""
 
 from __future__ import annotations
 
@@ -119,7 +119,9 @@ def added(report: Report, found: list[Evidence]) -> list[Evidence]:
 
 def _content(e: Evidence) -> tuple[Any, ...]:
     where = (e.site.file, e.site.line, e.site.column, e.site.step) if e.site is not None else None
-    values = sorted((k, str(v)) for k, v in [*((k, n.value) for k, n in e.numbers.items()), *e.facts.items()] if isinstance(v, str | bool | int | float))
+    values = sorted(
+        (k, str(v)) for k, v in [*((k, n.value) for k, n in e.numbers.items()), *e.facts.items()] if isinstance(v, str | bool | int | float)
+    )
     return e.kind, where, tuple(values)
 
 

@@ -32,7 +32,13 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--base-url", metavar="URL", help="An OpenAI-compatible server, for instance http://localhost:8080/v1."),
         click.option("--api-key", metavar="KEY", help="Its key; better in NUMDEBUG_API_KEY. A server on this machine needs none."),
         click.option("--language", metavar="CODE", help="en, hi, de, zh, ...; without a model en and hi."),
-        click.option("--prompt", "prompt_file", type=click.Path(path_type=Path), metavar="FILE", help="A template of your own; see numdebug prompt show."),
+        click.option(
+            "--prompt",
+            "prompt_file",
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+            help="A template of your own; see numdebug prompt show.",
+        ),
         click.option("--no-source", is_flag=True, help="Send no line of the program."),
         click.option("--dry-run", is_flag=True, help="Print the exact request and its size in tokens, and send nothing."),
     )
@@ -41,7 +47,16 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def wish(model: str | None, base_url: str | None, api_key: str | None, language: str | None, prompt_file: Path | None, no_source: bool, dry_run: bool, **more: Any) -> Wish:
+def wish(
+    model: str | None,
+    base_url: str | None,
+    api_key: str | None,
+    language: str | None,
+    prompt_file: Path | None,
+    no_source: bool,
+    dry_run: bool,
+    **more: Any,
+) -> Wish:
     """The shared options as a wish. Raises UserError for a template that cannot be read."""
     from numdebug import prompting
     from numdebug.explain.session import Wish
@@ -76,7 +91,9 @@ def explain(report: Path, form: str, **options: Any) -> int:
 @click.option("--no-rerun", is_flag=True, help="Never run the program: the model may ask for no probes.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the report with the new evidence there.")
-def ask(report: Path, question: str, args: tuple[str, ...], rounds: int, no_rerun: bool, form: str, output: Path | None, **options: Any) -> int:
+def ask(
+    report: Path, question: str, args: tuple[str, ...], rounds: int, no_rerun: bool, form: str, output: Path | None, **options: Any
+) -> int:
     """Ask a model about a JSON report: numdebug ask report.json "why not bfloat16?"
 
     The same rules hold: only what the report backs is shown. The model may ask for probes by name; they run the program here, and what
@@ -142,7 +159,9 @@ def load(file: Path) -> tuple[Report, Callable[[str], str | None]]:
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as why:
-        raise UserError(f"{file} cannot be read: {getattr(why, 'strerror', None) or why}; make a report with --format json -o {file}.") from None
+        raise UserError(
+            f"{file} cannot be read: {getattr(why, 'strerror', None) or why}; make a report with --format json -o {file}."
+        ) from None
     report = published.parse(text)
     folder = _folder(report, file)
 
@@ -176,7 +195,10 @@ def _folder(report: Report, file: Path) -> Path:
 def _unchanged(report: Report, name: str, text: str) -> bool:
     lines = text.split("\n")
     shown = [x for x in report.excerpts if x.file == name]
-    return all([line.rstrip() for line in lines[x.line - 1 :][: x.text.count("\n") + 1]] == [line.rstrip() for line in x.text.split("\n")] for x in shown)
+    return all(
+        [line.rstrip() for line in lines[x.line - 1 :][: x.text.count("\n") + 1]] == [line.rstrip() for line in x.text.split("\n")]
+        for x in shown
+    )
 
 
 def spoken(session: Session, form: str) -> int:
@@ -259,7 +281,14 @@ def published(done: Explanation) -> dict[str, Any]:
 
 
 def _claim(claim: Any, by: str) -> dict[str, Any]:
-    return {"by": by, "kind": claim.kind, "subjects": list(claim.subjects), "cites": list(claim.cites), "text": claim.text, "patch": claim.patch}
+    return {
+        "by": by,
+        "kind": claim.kind,
+        "subjects": list(claim.subjects),
+        "cites": list(claim.cites),
+        "text": claim.text,
+        "patch": claim.patch,
+    }
 
 
 def _out(text: str) -> None:

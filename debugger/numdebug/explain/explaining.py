@@ -136,7 +136,8 @@ def again(refused: Sequence[Removed]) -> str:
     return (
         "The report does not back these statements:\n"
         + "\n".join(told)
-        + "\n\nFor each, give a claim in words of the items that it cites, or leave it out. Answer with JSON of the same form, corrected claims only."
+        + "\n\nFor each, give a claim in words of the items that it cites, or leave it out. "
+        "Answer with JSON of the same form, corrected claims only."
     )
 
 

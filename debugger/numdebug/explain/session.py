@@ -1,4 +1,4 @@
-"""One explanation from the command line's wishes to what is shown: which server, what is sent, what comes back, and what stands in for it."""
+"""One explanation from the command line's wishes to what is shown: which server, what is sent, what comes back, what stands in for it."""
 
 from __future__ import annotations
 
@@ -88,7 +88,9 @@ class Session:
         size = tokens(body(server, messages, SCHEMA, self.tools() or None, self.scrubber))
         code = sum(len(x.text.split("\n")) for x in self.report.excerpts) if self.wish.with_source else 0
         lines = f" with {code} lines of code" if code else " without code"
-        self.say(f"sends the report{lines} (about {size} tokens) to {server.model} at {server.host}; --dry-run shows it, --no-source leaves code out")
+        self.say(
+            f"sends the report{lines} (about {size} tokens) to {server.model} at {server.host}; --dry-run shows it, --no-source leaves code out"
+        )
         english = self.language == "en"
         asker = self.asker(server, SCHEMA)
         if self.tools():

@@ -13,7 +13,9 @@ from numdebug.report.model import Diagnosis, Report
 FINDINGS = ("error", "warning")
 
 
-def try_patch(patch: str, found: Diagnosis, before: Report, request: Request, source: Callable[[str], str | None]) -> tuple[str | None, str]:
+def try_patch(
+    patch: str, found: Diagnosis, before: Report, request: Request, source: Callable[[str], str | None]
+) -> tuple[str | None, str]:
     """(the diff as it was tried, what the run showed) where it cures `found` and breaks nothing; else (None, why not).
 
     Cured means: run again with the patch, the program gets at least as far, shows no finding that it did not show before, and not this

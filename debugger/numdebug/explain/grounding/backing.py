@@ -135,7 +135,10 @@ def stated(item: Item, sentence: str) -> Iterator[tuple[float, set[str]]]:
 def numbers(text: str) -> list[float]:
     """Every number in a text; a percentage as it is written."""
     return [value(t.text) for t in tokens(text) if t.kind == "number"] + [
-        float(n) for t in tokens(text) if t.kind in ("call", "name") for n in re.findall(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w.])", t.text)
+        float(n)
+        for t in tokens(text)
+        if t.kind in ("call", "name")
+        for n in re.findall(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w.])", t.text)
     ]
 
 

@@ -5,24 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from numdebug.explain.grounding.words import Token, parts, plain, stem, tokens
+from numdebug.explain.grounding.words import Token, listed, parts, plain, stem, tokens
 
-# What stands between a cause and its effect, and between an effect and its cause. Verbs in their base form.
-FORWARD = frozenset(stem(w) for w in "so therefore hence thus thereby consequently causes makes leads produces triggers yields drives poisons spoils ruins kills until accordingly whereupon forces".split())
-BACKWARD = frozenset(stem(w) for w in "because since as due owing when whenever where once after if whereas".split())
-BREAK = frozenset(stem(w) for w in "and but while although though which that who whose then before or nor yet even".split())
-NEGATIVE = frozenset("not no never none without neither nor cannot can't isn't wasn't didn't doesn't don't hasn't haven't aren't weren't won't nothing nowhere hardly".split())
-SILENT = frozenset(stem(w) for w in """a an the this that these those it its itself they them their he she we us our you your i me my one ones there here of in on at to from by for with into onto upon
- over under within through throughout during about around between among along across per via as than be am is are was were been being have has had having do does did done doing can could will would shall should
- must may might and or but so because since if unless while when whenever where whereas although though therefore hence thus thereby then also too just even still already again rather quite very really how why what
- which who whom whose such same other another each every all both either any some own self only now indeed actually namely namely instead yet once itself though up out off down away back ahead together along
- thing way case point place part kind sort reason cause reason fact matter moment time side result effect consequence outcome happens happen occur occurs become becomes became get gets got getting make makes made
- making give gives gave given giving take takes took taken taking come comes came coming go goes went gone going put puts show shows shown showed see sees seen saw find finds found look looks let lets keep keeps kept
- turn turns turned produce produces produced yield yields return returns returned lead leads led cause causes caused mean means meant say says said tell tells told stand stands lie lies sit sits use uses used using
- reach reaches reached pass passes passed carry carries carried follow follows followed end ends ended start starts started begin begins began measure measured measures observe observed record recorded report reports
- reported note notes need needs needed want run runs ran running rerun line lines step steps number numbers value values program file code operation operations formula expression statement place call calls called
- finding diagnosis evidence numdebug root culprit origin source trace bug problem failure symptom exactly simply merely directly entirely wholly fully completely
- namely therefore itself first firstly one two three four five six everything anything something most much more less help helps helped mind question ask asked wants again longer once entry element elements everywhere elsewhere thing change changes changed replace replaced repair repaired fix fixed apply applied write written instead""".split())
+FORWARD, BACKWARD, BREAK, SILENT = (frozenset(stem(w) for w in listed(name)) for name in ("forward", "backward", "break", "silent"))
+NEGATIVE = frozenset(listed("negative"))
 
 
 @dataclass(frozen=True)
@@ -37,7 +23,11 @@ class Clause:
 
 def meaning(found: list[Token], counted: bool = False) -> frozenset[str]:
     """Looked-up words that say something."""
-    kept = [t for t in found if t.kind in ("word", "name", "call") and len(t.text) > 1 and stem(t.text) not in SILENT and t.text.lower() not in NEGATIVE]
+    kept = [
+        t
+        for t in found
+        if t.kind in ("word", "name", "call") and len(t.text) > 1 and stem(t.text) not in SILENT and t.text.lower() not in NEGATIVE
+    ]
     out = {f"#{float(t.text.rstrip('%').replace(',', '')):.3g}" for t in found if t.kind == "number"} if counted else set()
     for token in kept:
         pieces = parts(token.text)
@@ -87,7 +77,7 @@ def clauses(text: str) -> list[Clause]:
 
 
 def chain(text: str) -> list[tuple[Clause, int]]:
-    """The clauses of a sentence, each with its place from cause to effect. What a colon or a bracket adds has the place of what it explains."""
+    """The clauses of a sentence, each with its place from cause to effect. What a colon adds has the place of what it explains."""
     out: list[tuple[Clause, int]] = []
     for kind, part in split(text):
         last = out[-1][1] if out else 0

@@ -8,21 +8,12 @@ from collections.abc import Iterator
 
 from numdebug.explain.grounding.backing import Backing
 from numdebug.explain.grounding.clauses import Clause, chain, clauses, meaning, pairs
-from numdebug.explain.grounding.words import is_everyday, parts, stem, terms, tokens
+from numdebug.explain.grounding.words import also, is_everyday, listed, parts, stem, terms, tokens
 
-KINDLY = {
-    "check": terms("diagnose longer bad error warning fail fails pass exit code clean finite gone absent disappear vanish stay reappear repair prove confirm check verify expect report no not nothing nan loss gradient"),
-    "ruled_out": terms("considered consider candidate suspect whether question rule dismiss exclude"),
-    "fix": terms("optimizer alternative alternatively recommend safest simplest suggested suggestion both lines"),
-    "cause": frozenset(),
-    "order": terms("first precede sequence later last"),
-}
+KINDLY = {kind: terms(words) for kind, words in also().items()}
 
 
-# Everyday words that turn a statement round: size, sign, right and wrong, earlier and later.
-POLAR = frozenset(stem(w) for w in """wrong right false true bad good clean dirty small large big tiny huge low high short long narrow wide few many fewer more less enough insufficient grow shrink fall
- rise climb drop increase decrease raise lower first last before after early late earlier later alive dead same different constant equal up down positive negative empty full near far strong weak new add subtract
- separate together flow back inside outside start end opposite reverse wider narrower smaller larger bigger higher broken innocent stop begin never always only""".split())
+POLAR = frozenset(stem(w) for w in listed("polar"))
 
 
 def _counts(word: str) -> bool:

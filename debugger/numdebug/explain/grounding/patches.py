@@ -8,12 +8,11 @@ import re
 from collections.abc import Callable, Iterator
 
 from numdebug.explain.grounding.backing import Backing, _changed
+from numdebug.explain.grounding.words import listed
 from numdebug.report.model import Diagnosis
 
 REACH = 3  # lines between a change and a line of the finding: the context of a diff
-# Calls that reach out of a numerical program, and settings that hide a symptom instead of curing it.
-FOREIGN = frozenset("os subprocess sys shutil socket requests urllib http pathlib eval exec compile open __import__ importlib ctypes pickle input system popen remove unlink rmtree signal".split())  # fmt: skip
-HIDING = frozenset("nan_to_num isnan isfinite isinf nansum nanmean seterr errstate filterwarnings simplefilter no_grad detach set_detect_anomaly debug_nans skip_nonfinite".split())  # fmt: skip
+FOREIGN, HIDING = frozenset(listed("foreign")), frozenset(listed("hiding"))
 
 
 def complaints(backing: Backing, source: Callable[[str], str | None]) -> Iterator[str]:
@@ -48,7 +47,9 @@ def _shape(patch: str, found: list[Diagnosis], backing: Backing, source: Callabl
     if len(files) != 1 or not re.search(r"^@@ -\d+", patch, re.MULTILINE):
         yield "the patch is not a unified diff of one file"
         return
-    own = {d.site.file for d in found if d.site is not None} | {f for d in found if d.fix and d.fix.diff for f in re.findall(r"^--- (?:a/)?(\S+)", d.fix.diff, re.MULTILINE)}
+    own = {d.site.file for d in found if d.site is not None} | {
+        f for d in found if d.fix and d.fix.diff for f in re.findall(r"^--- (?:a/)?(\S+)", d.fix.diff, re.MULTILINE)
+    }
     if files[0] not in own:
         yield f"the patch changes {files[0]}, which the finding is not about"
         return
@@ -56,14 +57,27 @@ def _shape(patch: str, found: list[Diagnosis], backing: Backing, source: Callabl
     removed = [line[1:] for line in patch.split("\n") if line.startswith("-") and not line.startswith("---")]
     if not any(line.strip() for line in added):
         yield "the patch only removes lines"
-    allowed = " ".join([*(d.fix.diff or "" for d in found if d.fix is not None), *(s for item in backing.items if item.kind == "page" for s in item.says)])
+    allowed = " ".join(
+        [*(d.fix.diff or "" for d in found if d.fix is not None), *(s for item in backing.items if item.kind == "page" for s in item.says)]
+    )
     for word in dict.fromkeys(w for line in added for w in re.findall(r"[A-Za-z_]\w*", line)):
         if word in FOREIGN | HIDING and word not in re.findall(r"[A-Za-z_]\w*", allowed + " ".join(removed)):
             yield f"the patch brings in {word}"
-    places = {n for item in backing.all for n in ([item.site.line] if item.site is not None and set(backing.all.owners(item.id)) & set(backing.owners) else [])}
+    places = {
+        n
+        for item in backing.all
+        for n in ([item.site.line] if item.site is not None and set(backing.all.owners(item.id)) & set(backing.owners) else [])
+    }
     yield from _applied(patch, files[0], found, source(files[0]), places)
     before = {w for line in removed for w in re.findall(r"[A-Za-z_]\w*", line)}
-    kept = {w for line in added for w in re.findall(r"[A-Za-z_]\w*", line)} | {w for d in found if d.fix and d.fix.diff for line in d.fix.diff.split("\n") if line.startswith("-") for w in re.findall(r"[A-Za-z_]\w*", line)}
+    kept = {w for line in added for w in re.findall(r"[A-Za-z_]\w*", line)} | {
+        w
+        for d in found
+        if d.fix and d.fix.diff
+        for line in d.fix.diff.split("\n")
+        if line.startswith("-")
+        for w in re.findall(r"[A-Za-z_]\w*", line)
+    }
     if len(before - kept) > len(before) // 2:
         yield f"the patch drops {', '.join(sorted(before - kept)[:4])} from the computation"
 

@@ -11,13 +11,19 @@ from numdebug.explain.grounding.words import Token, parts, tokens
 SPELLED = {w: n for n, w in enumerate("zero one two three four five six seven eight nine ten eleven twelve".split())}
 ABOUT = {"about", "around", "roughly", "nearly", "almost", "approximately", "over", "some", "circa", "than"}
 NEAR = 8  # words on either side that a number is read with: a clause of a sentence
-BARE = frozenset("a an the of in on at to from by for with is are was were be been it its this that and or as than into up down only about".split())
+BARE = frozenset(
+    "a an the of in on at to from by for with is are was were be been it its this that and or as than into up down only about".split()
+)
 
 
 def complaints(backing: Backing) -> Iterator[str]:
     """Numbers that the report does not have."""
     yield from uncited(backing)
-    found = tokens(re.sub(r"(?<![\w.])0/0(?![\w.])", "inf/inf", backing.claim.text) if any("0/0" in s for s in backing.sentences) else backing.claim.text)
+    found = tokens(
+        re.sub(r"(?<![\w.])0/0(?![\w.])", "inf/inf", backing.claim.text)
+        if any("0/0" in s for s in backing.sentences)
+        else backing.claim.text
+    )
     for i, token in enumerate(found):
         before = [t.text.lower() for t in found[max(i - 3, 0) : i]]
         if token.kind == "id":

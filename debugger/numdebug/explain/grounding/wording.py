@@ -1,4 +1,4 @@
-"""Terms and judgements in a sentence: a mechanism that the report does not speak of is not brought in, nothing is played down or made surer."""
+"""Terms and judgements: a mechanism that the report does not speak of is not brought in, nothing is played down or made surer."""
 
 from __future__ import annotations
 
@@ -7,32 +7,19 @@ from collections.abc import Iterator
 
 from numdebug.explain.grounding.backing import Backing
 from numdebug.explain.grounding.quantities import SPELLED
-from numdebug.explain.grounding.words import is_everyday, parts, stem, tokens
+from numdebug.explain.grounding.words import also, is_everyday, listed, parts, stem, tokens
 
-# What a kind of claim needs besides: how one speaks of checking, and of other causes that were considered.
-ALSO = {
-    "check": "again rerun clean report exit code verdict confirm verify reappear persist absent stay finite non-finite finding silent gone diagnose command proof prove expect correct success successful succeed",
-    "ruled_out": "considered rule exclude dismiss reject eliminate candidate suspect hypothesis competing explanation contradict unlike inspect investigate",
-    "fix": "recommend suggestion apply keep",
-    "cause": "responsible underlying",
-    "order": "",
-    "evidence": "",
-}
-HARMLESS = "harmless benign fine safe safely ignore ignorable negligible cosmetic acceptable healthy intended okay ok unproblematic irrelevant trust spurious innocuous tolerable neglect matter unimportant low-severity minor".split()  # fmt: skip
-SURE = "confirm confirmed confirms prove proved proven proves proof verify verified verifies certain certainly definitely definitive guarantee guaranteed guarantees undoubtedly conclusively conclusive demonstrated established".split()  # fmt: skip
-UNSURE = "maybe perhaps possibly probably likely presumably suspect suspected suspects suspicion unproven unconfirmed unverified hypothesis guess speculative speculation tentative tentatively uncertain unclear seems seem apparently plausible plausibly arguably unsure".split()  # fmt: skip
-MODAL = "might may could".split()
-NOT = "not no never none without neither nor cannot can't isn't wasn't didn't doesn't don't hasn't haven't untried lacks lack nothing".split()
+HARMLESS, SURE, UNSURE = (frozenset(stem(w) for w in listed(name)) for name in ("harmless", "sure", "unsure"))
+JUDGED = HARMLESS | SURE | UNSURE
 
 
 def complaints(backing: Backing) -> Iterator[str]:
     """Words that the report does not back."""
     claim = backing.claim
-    extra = {stem(w) for w in ALSO[claim.kind].split()}
+    extra = {stem(w) for w in also()[claim.kind].split()}
     words = [t.text for t in tokens(claim.text) if t.kind == "word"]
-    judged = {stem(w) for w in (*HARMLESS, *SURE, *UNSURE)}
     for word in dict.fromkeys(words):
-        if word.lower() in SPELLED or stem(word) in judged or stem(word) in extra or is_everyday(word) or word in backing.names:
+        if word.lower() in SPELLED or stem(word) in JUDGED or stem(word) in extra or is_everyday(word) or word in backing.names:
             continue
         if parts(word) & backing.terms or all(parts(p) & backing.terms or is_everyday(p) for p in word.split("-")):
             continue
@@ -43,9 +30,11 @@ def complaints(backing: Backing) -> Iterator[str]:
 
 def _harmless(backing: Backing, words: list[str]) -> Iterator[str]:
     """Nothing is called harmless unless what is named calls it so."""
-    own = {stem(w) for item in backing.items if item.kind not in ("page", "code") for s in item.says for w in re.findall(r"[a-z]+", s.lower())}
+    own = {
+        stem(w) for item in backing.items if item.kind not in ("page", "code") for s in item.says for w in re.findall(r"[a-z]+", s.lower())
+    }
     for word in words:
-        if stem(word) in {stem(w) for w in HARMLESS} and stem(word) not in own:
+        if stem(word) in HARMLESS and stem(word) not in own:
             yield f"the report does not call anything {word!r}"
 
 
@@ -54,14 +43,18 @@ def _sureness(backing: Backing, words: list[str]) -> Iterator[str]:
     kind = backing.claim.kind
     states = {d.confirmed for owner in backing.owners if (d := backing.all.diagnosis(owner)) is not None}
     low = [w.lower() for w in words]
-    denied = bool(set(low) & set(NOT))
+    denied = bool(set(low) & set(listed("negative")))
     if kind != "check" and states & {"no", "not-tried"} and "yes" not in states:
-        sure = [w for w in low if stem(w) in {stem(s) for s in SURE}]
+        sure = [w for w in low if stem(w) in SURE]
         if sure and not denied:
             yield f"{sure[0]}: this was not confirmed"
     if states == {"yes"} and kind in ("cause", "evidence", "order"):
-        unsure = [w for w in low if stem(w) in {stem(s) for s in UNSURE} or w in MODAL]
+        unsure = [w for w in low if stem(w) in UNSURE]
         if unsure and stem(unsure[0]) not in backing.terms:
             yield f"{unsure[0]}: this was confirmed"
-    if states == {"yes"} and kind != "ruled_out" and re.search(r"\b(not|never|un)\W?(been |yet |be )?(confirmed|proved|proven|verified|tested|tried|established)\b", " ".join(low)):
+    if (
+        states == {"yes"}
+        and kind != "ruled_out"
+        and re.search(r"\b(not|never|un)\W?(been |yet |be )?(confirmed|proved|proven|verified|tested|tried|established)\b", " ".join(low))
+    ):
         yield "this was confirmed"

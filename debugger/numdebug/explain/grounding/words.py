@@ -3,66 +3,14 @@
 from __future__ import annotations
 
 import re
+import tomllib
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
-# Spellings of one and the same thing. The first is how it is looked up.
-SAME = (
-    "nan not-a-number",
-    "inf infinity infinite infinitely infs",
-    "zero 0 0.0 zeros zeroes zeroed nought",
-    "float16 fp16 half-precision half",
-    "bfloat16 bf16",
-    "float32 fp32 single-precision",
-    "float64 fp64 double-precision double",
-    "exp exponential exponentiate exponentiation expm1 exponent",
-    "log logarithm logarithmic log1p logs",
-    "mul multiply multiplication product multiplicative factor times",
-    "matmul matrix-product matrix-multiplication mm bmm addmm einsum",
-    "div divide division quotient ratio divisor denominator numerator reciprocal addcdiv",
-    "sub subtract subtraction minus rsub difference",
-    "add addition sum summation plus total accumulate accumulation accumulator",
-    "sqrt root square-root rsqrt",
-    "square squared pow power",
-    "acos arccos arccosine",
-    "asin arcsin",
-    "eigh eigenvector eigenvalue eigendecomposition eigen",
-    "overflow overflowed exceed beyond fit",
-    "underflow flush vanish",
-    "eps epsilon",
-    "ulp last-place",
-    "backward backprop backpropagation backpropagate",
-    "gradient grad derivative",
-    "parameter weight param",
-    "optimizer optimiser adam adamw sgd",
-    "format dtype precision type",
-    "round rounding",
-    "cancel cancellation",
-    "absorb absorbed absorption swallow",
-    "learning-rate lr rate",
-    "normalize normalise normalization normalisation norm",
-    "confirm confirmed confirmation",
-    "finite non-finite nonfinite",
-    "branch where",
-    "random randomness nondeterministic nondeterminism",
-    "deterministic determinism reproducible",
-    "evaluate evaluation eval",
-    "train training trained",
-    "batch minibatch",
-    "element entry",
-    "cast convert conversion",
-    "widen wider wide upcast",
-    "clamp clip clipped clipping",
-    "prob probability",
-    "logit logits score scores",
-    "uninitialised uninitialized",
-    "bound limit limits range",
-    "wrap wrapped wrapping wraparound wrap-around",
-    "int integer integers whole-number",
-)
 PHRASES = (  # several words that are one term, and words that look like names of code
     (r"NaNs?", "nan"),
     (r"-?Infs?", "inf"),
@@ -94,7 +42,22 @@ PHRASES = (  # several words that are one term, and words that look like names o
     ("not finite", "non-finite"),
     ("point of no return", "point"),
 )
-SIGNS = {"∞": " inf ", "−": "-", "–": "-", "—": " - ", "×": "x", "≈": "about ", "≤": "at most ", "≥": "at least ", "→": " to ", "½": "0.5", "’": "'", "‘": "'", "“": '"', "”": '"'}  # fmt: skip
+SIGNS = {
+    "∞": " inf ",
+    "−": "-",
+    "–": "-",
+    "—": " - ",
+    "×": "x",
+    "≈": "about ",
+    "≤": "at most ",
+    "≥": "at least ",
+    "→": " to ",
+    "½": "0.5",
+    "’": "'",
+    "‘": "'",
+    "“": '"',
+    "”": '"',
+}
 
 NUMBER = r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?%?"
 TOKEN = re.compile(
@@ -137,7 +100,35 @@ def tokens(text: str) -> list[Token]:
     return found
 
 
-ENDINGS = (("ically", "ic"), ("ical", "ic"), ("ies", "y"), ("sses", "ss"), ("ches", "ch"), ("shes", "sh"), ("xes", "x"), ("zes", "z"), ("ously", "ous"), ("ively", "ive"), ("ally", "al"), ("ly", ""))
+ENDINGS = (
+    ("ically", "ic"),
+    ("ical", "ic"),
+    ("ies", "y"),
+    ("sses", "ss"),
+    ("ches", "ch"),
+    ("shes", "sh"),
+    ("xes", "x"),
+    ("zes", "z"),
+    ("ously", "ous"),
+    ("ively", "ive"),
+    ("ally", "al"),
+    ("ly", ""),
+)
+
+
+@cache
+def _lists() -> dict[str, Any]:
+    return tomllib.loads((files("numdebug.explain.grounding") / "lists.toml").read_text(encoding="utf-8"))
+
+
+def listed(name: str) -> list[str]:
+    """The words of a list in lists.toml."""
+    return str(_lists()[name]).split()
+
+
+def also() -> dict[str, str]:
+    """What each kind of claim may say besides."""
+    return dict(_lists()["also"])
 
 
 @cache
@@ -164,7 +155,7 @@ def stem(word: str) -> str:
 
 @cache
 def _same() -> dict[str, str]:
-    return {stem(word): stem(group.split()[0]) for group in SAME for word in group.split()}
+    return {stem(word): stem(group.split()[0]) for group in _lists()["same"]["words"].strip().split("\n") for word in group.split()}
 
 
 def term(word: str) -> str:
