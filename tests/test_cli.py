@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from numdebug import config, listing
+from numdebug import config, languages, listing
 from numdebug.errors import UserError
 
 HEAVY = ("numpy", "torch", "jax", "jinja2", "openai", "rich", "keras")
@@ -92,14 +92,14 @@ def test_listings(numdebug):
 
 def test_sections_of_a_page_are_found():
     page = "Title.\n\nWhat happens\n    In one\n    line.\nHow we know\n    By\n\n    looking.\nFix\n    It."
-    assert listing._section(page, "How we know") == "By looking."
-    assert listing._section(page, "Nothing") == ""
+    assert languages.section(page, "How we know") == "By looking."
+    assert languages.section(page, "Nothing") == ""
 
 
 def test_an_error_of_our_own_is_one_sentence(monkeypatch, capsys):
     from numdebug import cli
 
-    monkeypatch.setattr(listing, "bugs", lambda symptom: 1 / 0)
+    monkeypatch.setattr(listing, "bugs", lambda symptom, language: 1 / 0)
     with pytest.raises(SystemExit) as stop:
         cli.main(["bugs"])
     assert stop.value.code == 3

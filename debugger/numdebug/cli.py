@@ -22,9 +22,23 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json", "concise")
 
 
+LANGUAGES = ("en", "hi")
+
+
 def words(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
     """`--probe a,b --probe c` as (a, b, c)."""
     return tuple(w.strip() for text in value for w in text.split(",") if w.strip())
+
+
+in_language = click.option(
+    "--language",
+    type=click.Choice(LANGUAGES),
+    default="en",
+    show_default=True,
+    envvar="NUMDEBUG_LANGUAGE",
+    show_envvar=True,
+    help="English or Hindi (हिन्दी).",
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -186,20 +200,22 @@ def demo(form: str) -> int:
 
 @cli.command()
 @click.option("--symptom", metavar="TEXT", help="Only causes of this symptom, for instance 'loss is nan'.")
-def bugs(symptom: str | None) -> None:
+@in_language
+def bugs(symptom: str | None, language: str) -> None:
     """List the bugs that numdebug knows."""
     from numdebug import listing
 
-    write(listing.bugs(symptom), None)
+    write(listing.bugs(symptom, language), None)
 
 
 @cli.command()
 @click.argument("name", metavar="ID")
-def bug(name: str) -> None:
+@in_language
+def bug(name: str, language: str) -> None:
     """Show the page of one bug."""
     from numdebug import listing
 
-    write(listing.bug(name), None)
+    write(listing.bug(name, language), None)
 
 
 @cli.command()

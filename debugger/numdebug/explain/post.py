@@ -138,7 +138,10 @@ def _talk(openai: Any, server: Server, body: dict[str, Any], until: float, line:
                     return
             line.put(None)
     except Exception as error:
-        line.put(_told(error, server))
+        told = _told(error, server)
+        if client is None and not server.local:  # nothing was sent yet: what is read before that is the environment's proxies
+            told = Failed(f"no connection to {server.host} can be made ready; check HTTPS_PROXY, ALL_PROXY, NO_PROXY and SSL_CERT_FILE.")
+        line.put(told)
     finally:
         if client is not None:
             client.close()
@@ -221,8 +224,8 @@ def _sentence(chain: list[BaseException], names: set[str], server: Server) -> st
     def met(*kinds: type[BaseException]) -> bool:
         return any(isinstance(e, kinds) for e in chain)
 
-    if "ProxyError" in names or met(ImportError) or (not server.local and names & {"UnsupportedProtocol", "InvalidURL"}):
-        return f"the proxy on the way to {host} refused or is not usable; check HTTPS_PROXY, ALL_PROXY and NO_PROXY."
+    if "ProxyError" in names:
+        return f"the proxy on the way to {host} refuses; check HTTPS_PROXY, ALL_PROXY and NO_PROXY."
     if met(ssl.SSLCertVerificationError):
         return f"{host} is not who it says: its certificate cannot be verified; check the address, or name your authority in SSL_CERT_FILE."
     if met(ssl.SSLError):

@@ -9,7 +9,7 @@ import math
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from numdebug.explain.post import Failed, Status, post
@@ -69,8 +69,8 @@ class _Refusal:
     """Another status than success: what the server said, and which fields the request had."""
 
     status: int
-    headers: dict[str, str]
-    text: str
+    headers: dict[str, str] = field(repr=False)
+    text: str = field(repr=False)  # may repeat the key
     request: frozenset[str]
 
 

@@ -49,7 +49,8 @@ class Reader:
     _rest: str = ""
     _data: str = ""
     _done: bool = False
-    _seen: bool = False
+    _seen: bool = False  # an event
+    _words: bool = False  # anything
     _decoder: Any = field(default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"))
 
     @property
@@ -78,7 +79,7 @@ class Reader:
             self._line(self._rest.removesuffix("\r"))
             self._line("")
             if not self._seen and not self._done:
-                raise Broken("is empty" if not self._rest.strip() else "is not a stream of events")
+                raise Broken("is not a stream of events" if self._words else "is empty")
             if self.finish is None and not self._done:
                 raise Broken("broke off in the middle")
         if self.refusal:
@@ -103,6 +104,7 @@ class Reader:
             if self._data:
                 raise Broken("holds an event that is not JSON")
             return
+        self._words = True
         name, _, value = line.partition(":")
         if name != "data":
             return
@@ -160,12 +162,11 @@ class Reader:
     def _say(self, text: str) -> None:
         if not text:
             return
-        begin = max(0, len(self.text) - len(self.key))  # a key may come in two pieces
-        self.text += text
-        if self.key and self.key in self.text[begin:]:
+        if self.key and self.key in self.text[-len(self.key) :] + text:  # it may come in two pieces
             raise Broken("holds the key that it was asked with")
-        if len(self.text) > LONGEST:
+        if len(self.text) + len(text) > LONGEST:
             raise Broken("is without end")
+        self.text += text
         self.heard(text)
 
     def _call(self, call: Any) -> None:
@@ -187,8 +188,8 @@ class Reader:
                 self._numbered[number] = mine
         mine["id"] = mine["id"] or name
         mine["name"] = mine["name"] or str(function.get("name") or "")
-        arguments = function.get("arguments") or ""
-        mine["arguments"] += arguments if isinstance(arguments, str) else json.dumps(arguments)
+        arguments = function.get("arguments", "")
+        mine["arguments"] += arguments if isinstance(arguments, str) else "" if arguments is None else json.dumps(arguments)
         if len(mine["arguments"]) > LONGEST:
             raise Broken("is without end")
 
