@@ -133,6 +133,8 @@ def _run(report: Report) -> Iterator[str]:
     yield f"stopped because: {seen.stopped_because}"
     if seen.first_bad_step is not None:
         yield f"the first bad step is step {seen.first_bad_step}"
+    if not report.diagnoses:
+        yield "no diagnosis was made"
     yield from (f"called by numdebug, not by the program: {call}" for call in seen.guessed)
     yield from (f"environment: {name} {value}" for name, value in report.environment.items())
 

@@ -1,11 +1,16 @@
-"""temporary"""
+"""The explanation without a model: the report's facts in plain words."""
+
+from __future__ import annotations
+
 from numdebug.explain.claims import Claim
+from numdebug.explain.items import RUN, Items
 
 
-def explain(items, language="en"):
-    out=[]
-    for n,d in enumerate(items.report.diagnoses,1):
-        out.append(Claim("cause",(f"D{n}",),(f"D{n}",),d.because))
-        if d.fix: out.append(Claim("fix",(f"D{n}.fix",),(f"D{n}.fix",),d.fix.summary,d.fix.diff))
-    out.append(Claim("evidence",("RUN",),("RUN",),items.report.verdict))
-    return out
+def explain(items: Items, language: str = "en") -> list[Claim]:
+    """Claims in the order in which a person should read them."""
+    out = []
+    for number, d in enumerate(items.report.diagnoses, 1):
+        out.append(Claim("cause", (f"D{number}",), (f"D{number}",), d.because))
+        if d.fix is not None:
+            out.append(Claim("fix", (f"D{number}.fix",), (f"D{number}.fix",), d.fix.summary, d.fix.diff))
+    return [*out, Claim("evidence", (RUN,), (RUN,), items.report.verdict)]

@@ -88,9 +88,8 @@ class Session:
         size = tokens(body(server, messages, SCHEMA, self.tools() or None, self.scrubber))
         code = sum(len(x.text.split("\n")) for x in self.report.excerpts) if self.wish.with_source else 0
         lines = f" with {code} lines of code" if code else " without code"
-        self.say(
-            f"sends the report{lines} (about {size} tokens) to {server.model} at {server.host}; --dry-run shows it, --no-source leaves code out"
-        )
+        where = f"{server.model} at {server.host}"
+        self.say(f"sends the report{lines} (about {size} tokens) to {where}; --dry-run shows it, --no-source leaves code out")
         english = self.language == "en"
         asker = self.asker(server, SCHEMA)
         if self.tools():

@@ -29,8 +29,11 @@ SCHEMA: dict[str, Any] = {
     },
 }
 MASK = re.compile(r"\[(\d+)\]")
-NAMES = {"hi": "Hindi", "de": "German", "zh": "Chinese", "fr": "French", "es": "Spanish", "ja": "Japanese", "pt": "Portuguese",
-         "ta": "Tamil", "te": "Telugu", "bn": "Bengali", "mr": "Marathi", "ru": "Russian", "it": "Italian", "ar": "Arabic", "ko": "Korean"}  # fmt: skip
+NAMES = dict(
+    pair.split("=")
+    for pair in "hi=Hindi de=German zh=Chinese fr=French es=Spanish ja=Japanese pt=Portuguese ta=Tamil te=Telugu bn=Bengali mr=Marathi "
+    "ru=Russian it=Italian ar=Arabic ko=Korean".split()
+)
 MASKED = ("number", "name", "call", "place", "flag", "id")
 
 
