@@ -52,12 +52,38 @@ _WORDS: dict[str, dict[str, str]] = {
     "model.eval() before it": {"jax": "the layers' switch of training mode off", "keras": "training=False"},
     "float64": {"jax": "float64 (jax_enable_x64)"},
 }
-_PATTERN = re.compile("|".join(rf"(?<![\w.]){re.escape(word)}(?![\w(]| \(jax)" for word in sorted(_WORDS, key=len, reverse=True)))
+_HINDI: dict[str, dict[str, str]] = {
+    **{word: names for word, names in _WORDS.items() if " " not in word},
+    "library का softmax": _WORDS["the library's softmax"],
+    "library का logsumexp": _WORDS["the library's logsumexp"],
+    "library का softplus": _WORDS["the library's softplus"],
+    "where या masked_fill": _WORDS["where or masked_fill"],
+    "cross_entropy": {"jax": "optax.softmax_cross_entropy", "keras": "loss (from_logits=True)", "numpy": "loss (logits वाला)"},
+    "nll_loss": {"jax": "चुने हुए मानों के mean", "keras": "अपने loss", "numpy": "चुने हुए मानों के mean"},
+    "clip_grad_norm_": {"jax": "optax.clip_by_global_norm", "keras": "clipnorm", "numpy": "लंबाई से"},
+    "GradScaler से loss को scale करें": {
+        "jax": "loss को scale करें",
+        "keras": "keras.optimizers.LossScaleOptimizer इस्तेमाल करें",
+        "numpy": "loss को scale करें",
+    },
+    "bfloat16 autocast": _WORDS["bfloat16 autocast"] | {"keras": 'policy "mixed_bfloat16"'},
+    "autocast में": {"jax": "bfloat16 में", "keras": 'policy "mixed_bfloat16" में', "numpy": "छोटे फ़ॉर्मैट में"},
+    "उससे पहले model.eval()": {"jax": "लेयरों का training mode बंद करें", "keras": "training=False"},
+}
+FRAMEWORKS = ("torch", "jax", "keras", "numpy")
 
 
-def said(text: str, framework: str) -> str:
+def _any_of(words: dict[str, dict[str, str]]) -> re.Pattern[str]:
+    return re.compile("|".join(rf"(?<![\w.]){re.escape(word)}(?![\w(]| \(jax)" for word in sorted(words, key=len, reverse=True)))
+
+
+_BY_LANGUAGE = {"en": (_WORDS, _any_of(_WORDS)), "hi": (_HINDI, _any_of(_HINDI))}
+
+
+def said(text: str, framework: str, language: str = "en") -> str:
     """A text in the words of a framework: torch, jax, keras or numpy. Said twice, it stays as it is."""
-    return _PATTERN.sub(lambda found: _WORDS[found[0]].get(framework, found[0]), text)
+    words, pattern = _BY_LANGUAGE[language]
+    return pattern.sub(lambda found: words[found[0]].get(framework, found[0]), text)
 
 
 def in_words_of(framework: str, d: Diagnosis) -> Diagnosis:

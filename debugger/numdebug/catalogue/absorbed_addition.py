@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._digits import wrong_by
 from numdebug.catalogue._words import repair_ops
 from numdebug.report.model import Repair
@@ -86,4 +86,23 @@ bug = Bug(
     symptoms=("counter stops", "accuracy below the published one", "average never moves"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="चलता हुआ योग, जिसे उसका फ़ॉर्मैट अब हिला नहीं सकता",
+        symptoms=(
+            "counter रुक जाता है",
+            "accuracy प्रकाशित (published) accuracy से कम आती है",
+            "औसत (average) हिलता ही नहीं",
+        ),
+        fix="गिनती int64 में करें; योग चौड़े (wider) फ़ॉर्मैट में रखें",
+        what=(
+            "आधे ulp से कम जोड़ने पर वही संख्या लौट आती है: float32 का counter 16777216 पर, bfloat16 का 256 पर रुक जाता "
+            "है। गिनती, औसत और averaged weights जम जाते हैं, जबकि प्रोग्राम ऐसे चलता रहता है मानो वे बदल रहे हों।"
+        ),
+        fixes={
+            "keep the count in int64": "गिनती int64 में रखें",
+            "keep the sum or average in a wider format (float32, float64)": (
+                "योग या औसत को चौड़े (wider) फ़ॉर्मैट में रखें (float32, float64)"
+            ),
+        },
+    ),
 )

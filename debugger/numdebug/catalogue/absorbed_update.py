@@ -17,7 +17,7 @@ Read on
 
 from __future__ import annotations
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._words import number
 from numdebug.rules import Above, Found, seen
 
@@ -84,4 +84,21 @@ bug = Bug(
     symptoms=("loss is stuck", "accuracy below the published one", "trains slower than it should"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="updates, जो weights के फ़ॉर्मैट के लिए बहुत छोटे हैं",
+        symptoms=(
+            "loss अटका रहता है",
+            "accuracy प्रकाशित (published) accuracy से कम आती है",
+            "ट्रेनिंग जितनी होनी चाहिए उससे धीमी चलती है",
+        ),
+        fix="weights float32 में रखें और गणना autocast में करें",
+        what=(
+            "bfloat16 के weight में 8 सार्थक bits हैं: weight के 1/512 से छोटा update हर बार round होकर पुराना ही weight "
+            "लौटाता है। loss घटना बंद कर देता है, जबकि ग्रेडिएंट, learning rate और कोड सब ठीक दिखते हैं; float32 में यही "
+            "प्रोग्राम सीखता है।"
+        ),
+        fixes={
+            "keep the weights in float32 and compute under autocast": "weights float32 में रखें और गणना autocast में करें",
+        },
+    ),
 )

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._digits import wrong_by
 from numdebug.catalogue._words import repair_ops
 from numdebug.report.model import Repair
@@ -106,4 +106,30 @@ bug = Bug(
     symptoms=("different from float64", "result is exactly 0", "negative distance", "accuracy below the published one"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="लगभग बराबर संख्याओं को घटाना",
+        symptoms=(
+            "परिणाम float64 से अलग आता है",
+            "परिणाम ठीक 0 आता है",
+            "दूरी (distance) ऋणात्मक आती है",
+            "accuracy प्रकाशित (published) accuracy से कम आती है",
+        ),
+        fix="सूत्र को दूसरे रूप में लिखें, या उसे float64 में रखें",
+        what=(
+            "a ≈ b हो तो a - b में सिर्फ़ वे अंक बचते हैं जिनमें दोनों अलग हैं, और उन्हीं अंकों में अब तक की सारी "
+            "rounding बैठी है। छोटे परिणाम 0 या दोनों चिह्नों का शोर बन जाते हैं: दर मिट जाती है, ख़ुद से दूरी 0 नहीं "
+            "आती, ग़लत पड़ोसी सबसे पास निकलता है।"
+        ),
+        fixes={
+            "use log1p(x)": "log1p(x) इस्तेमाल करें",
+            "use expm1(x)": "expm1(x) इस्तेमाल करें",
+            "use 2 * sin(x / 2) ** 2": "2 * sin(x / 2) ** 2 इस्तेमाल करें",
+            'centre the points first, or compute_mode="donot_use_mm_for_euclid_dist"': (
+                'पहले बिंदुओं को केंद्रित (centre) करें, या compute_mode="donot_use_mm_for_euclid_dist" दें'
+            ),
+            "rearrange the formula so that nothing cancels, or keep line {} in float64": (
+                "सूत्र को ऐसे लिखें कि कुछ कटे नहीं, या लाइन {} को float64 में रखें"
+            ),
+        },
+    ),
 )  # fmt: skip

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._words import number
 from numdebug.report.model import Repair
 from numdebug.rules import Found, seen
@@ -74,4 +74,21 @@ bug = Bug(
     symptoms=("loss is stuck", "trains slower than it should", "accuracy below the published one"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="ऐसे ग्रेडिएंट को clip करना जिन पर loss scale अभी लगा है",
+        symptoms=(
+            "loss अटका रहता है",
+            "ट्रेनिंग जितनी होनी चाहिए उससे धीमी चलती है",
+            "accuracy प्रकाशित (published) accuracy से कम आती है",
+        ),
+        fix="clip करने से पहले scaler.unscale_(optimizer) चलाएँ",
+        what=(
+            "GradScaler ग्रेडिएंट को optimizer के स्टेप तक हज़ारों से गुणा करके रखता है। उससे पहले clip करें तो वे असली "
+            "ग्रेडिएंट के लिए सोची गई सीमा से तुलते हैं, और जो बचता है वह बाद में scale से भाग खाता है: हर स्टेप हज़ारों "
+            "गुना छोटा रहता है, और कुछ भी फ़ेल नहीं होता।"
+        ),
+        fixes={
+            "call unscale_ before clipping": "clip करने से पहले unscale_ चलाएँ",
+        },
+    ),
 )

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._words import number
 from numdebug.report.model import Repair
 from numdebug.rules import Found, seen
@@ -68,4 +68,17 @@ bug = Bug(
     symptoms=("loss is stuck", "trains slower than it should"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="clipping, जो ग्रेडिएंट को सिर्फ़ चिह्न (sign) बना देती है",
+        symptoms=("loss अटका रहता है", "ट्रेनिंग जितनी होनी चाहिए उससे धीमी चलती है"),
+        fix="norm को clip करें (clip_grad_norm_), जिससे दिशा बनी रहती है",
+        what=(
+            "सीमा छोटी हो तो clip by value लगभग हर element को उसी सीमा पर काट देता है, और सिर्फ़ चिह्न बचते हैं: बड़े और "
+            "छोटे component को एक-सा स्टेप मिलता है। उतरने की दिशा खो जाती है, और gradient descent रेंगता है या सीमा पर "
+            "झूलता रहता है।"
+        ),
+        fixes={
+            "clip the norm, which keeps the direction": "norm को clip करें, जिससे दिशा बनी रहती है",
+        },
+    ),
 )

@@ -19,7 +19,7 @@ Read on
 
 from __future__ import annotations
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._difference import because, difference
 from numdebug.catalogue._words import repair_ops
 from numdebug.rules import Found, seen
@@ -78,4 +78,22 @@ bug = Bug(
     symptoms=("loss becomes NaN", "different under jit"),
     broken={"jax": BROKEN},
     fixed={"jax": FIXED},
+    hindi=Words(
+        title="सूत्र, जिसे compiler ने बदलकर लिखा और जो यह सह नहीं पाता",
+        symptoms=("loss NaN हो जाता है", "jit में परिणाम अलग आता है"),
+        fix=(
+            "jax.lax.optimization_barrier से ऑपरेशन को अलग रखें, या उसे ऐसे लिखें कि ऑपरेशन किसी भी क्रम में हों, range "
+            "से बाहर न जाएँ"
+        ),
+        what=(
+            "XLA (a / b) / (c / d) को (a * d) / (b * c) लिख सकता है, या 1 - p + eps को (1 + eps) - p। काग़ज़ पर कुछ नहीं "
+            "बदलता, पर floating point में बीच के नए मान overflow हो सकते हैं या epsilon मिट सकता है: वही फ़ंक्शन "
+            "ऑपरेशन-दर-ऑपरेशन ठीक चलता है और jit में फ़ेल होता है।"
+        ),
+        fixes={
+            "keep the operation apart with jax.lax.optimization_barrier, or rearrange the formula": (
+                "jax.lax.optimization_barrier से ऑपरेशन को अलग रखें, या सूत्र को दूसरे रूप में लिखें"
+            ),
+        },
+    ),
 )

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._words import number, repair_ops
 from numdebug.report.model import Repair
 from numdebug.rules import Anywhere, Found, seen
@@ -88,4 +88,28 @@ bug = Bug(
     symptoms=("loss stuck", "loss stuck at log(C)", "gradient norm exactly 0", "same output for every input"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="ReLU की लेयर, जिसे कोई इनपुट सक्रिय नहीं करता",
+        symptoms=(
+            "loss अटका रहता है",
+            "loss log(C) पर अटका रहता है",
+            "ग्रेडिएंट का norm ठीक 0 है",
+            "हर इनपुट पर एक ही आउटपुट आता है",
+        ),
+        fix="bias 0 से शुरू करें, learning rate घटाएँ, या ऐसा activation लें जिसका ढलान (slope) दोनों ओर हो",
+        what=(
+            "जिस ReLU का argument ऋणात्मक है वह 0 देता है और कोई ग्रेडिएंट पीछे नहीं भेजता। जब पूरी लेयर में, हर row के "
+            "लिए, यही हो तो उसके पीछे के सारे weights का ग्रेडिएंट ठीक 0 है: लेयर कभी लौटती नहीं, और नेटवर्क हर इनपुट पर "
+            "एक ही उत्तर देता है।"
+        ),
+        fixes={
+            "start the biases at 0, or use an activation with a slope on both sides": (
+                "bias 0 से शुरू करें, या ऐसा activation लें जिसका ढलान (slope) दोनों ओर हो"
+            ),
+            "lower the learning rate, scale the inputs, or use an activation with a slope on both sides": (
+                "learning rate घटाएँ, इनपुट को scale करें, या ऐसा activation लें जिसका ढलान (slope) दोनों ओर हो"
+            ),
+            "use an activation with a slope on both sides": "ऐसा activation लें जिसका ढलान (slope) दोनों ओर हो",
+        },
+    ),
 )

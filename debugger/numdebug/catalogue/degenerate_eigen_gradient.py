@@ -16,7 +16,7 @@ Read on
 
 from __future__ import annotations
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._words import number, repair_ops
 from numdebug.rules import Found, seen
 
@@ -79,4 +79,17 @@ bug = Bug(
     symptoms=("gradient is NaN, loss is fine",),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="बराबर eigenvalues पर eigenvectors का derivative",
+        symptoms=("ग्रेडिएंट NaN है, जबकि loss ठीक है",),
+        fix="बराबरी तोड़ें, या ऐसा रूप लें जिसमें eigenvectors की ज़रूरत न हो",
+        what=(
+            "eigenvector के derivative में 1 / (λi - λj) आता है; eigenvalues बराबर हों (identity matrix, symmetric "
+            "शुरुआत) तो वह inf या NaN है। forward pass सही रहता है, पहला ही ग्रेडिएंट NaN आता है, और अगला स्टेप "
+            "decomposition के भीतर भ्रामक error देकर टूटता है।"
+        ),
+        fixes={
+            "break the ties with a small, distinct diagonal": "diagonal पर छोटी-छोटी, अलग-अलग संख्याएँ जोड़कर बराबरी तोड़ें",
+        },
+    ),
 )

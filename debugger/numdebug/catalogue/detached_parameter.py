@@ -19,7 +19,7 @@ Read on
 
 from __future__ import annotations
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._words import number
 from numdebug.rules import Found, seen
 
@@ -72,4 +72,14 @@ bug = Bug(
     symptoms=("loss is stuck", "gradient norm exactly 0", "accuracy below the published one"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="पैरामीटर, जिन्हें ट्रेनिंग कभी बदलती नहीं",
+        symptoms=("loss अटका रहता है", "ग्रेडिएंट का norm ठीक 0 है", "accuracy प्रकाशित (published) accuracy से कम आती है"),
+        fix="पैरामीटर optimizer को दें, या ग्रेडिएंट को उस तक पहुँचने दें",
+        what=(
+            "forward pass इस पैरामीटर को इस्तेमाल करता है, पर कोई उसे बदलता नहीं: या तो वह किसी optimizer में नहीं है, या "
+            "बीच के detach, .data, item या no_grad से ग्रेडिएंट उस तक पहुँचता नहीं। मॉडल का वह हिस्सा वैसा ही रहता है "
+            "जैसा initialise हुआ था, और परिणाम जितना हो सकता था उससे ख़राब आता है।"
+        ),
+    ),
 )

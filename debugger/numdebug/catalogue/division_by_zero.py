@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._limits import divisor_floor
 from numdebug.catalogue._words import reaches, repair_ops
 from numdebug.report.model import Repair
@@ -112,4 +112,17 @@ bug = Bug(
     symptoms=("loss becomes NaN",),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="भाजक (divisor) 0 है",
+        symptoms=("loss NaN हो जाता है",),
+        fix="epsilon जोड़ें, भाजक को clamp करें, या खाली केस को अलग से सँभालें",
+        what=(
+            "x / 0 का परिणाम inf और 0 / 0 का NaN होता है; यहाँ भाजक (कोई norm, गिनती, range या standard deviation) इस "
+            "इनपुट पर 0 हो जाता है। एक खाली class, एक स्थिर feature या एक शून्य वेक्टर पूरे बैच को NaN बना देता है।"
+        ),
+        fixes={
+            "divide by n, not by n - 1": "n - 1 की जगह n से भाग दें",
+            "keep the divisor away from 0": "भाजक को 0 होने से बचाएँ",
+        },
+    ),
 )

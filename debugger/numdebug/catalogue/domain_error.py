@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._limits import edge_margin, under_root
 from numdebug.catalogue._words import number, reaches, repair_ops
 from numdebug.report.model import Repair
@@ -110,4 +110,19 @@ bug = Bug(
     symptoms=("loss becomes NaN",),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="argument फ़ंक्शन के domain से बाहर है",
+        symptoms=("loss NaN हो जाता है",),
+        fix="argument को domain के भीतर clamp करें",
+        what=(
+            "ऋणात्मक संख्या का sqrt या log, acos(1.0000001) या ऋणात्मक आधार पर भिन्नात्मक घात का परिणाम NaN होता है। इतना "
+            "भर होने के लिए rounding काफ़ी है: variance 0 की जगह -1e-9 आ जाए, या दो समान वेक्टरों का cosine 1 से ज़रा "
+            "ऊपर।"
+        ),
+        fixes={
+            "clamp the argument of {} to its domain": "{} के argument को उसके domain के भीतर clamp करें",
+            "clamp the argument of logit inside (0, 1)": "logit के argument को (0, 1) के भीतर clamp करें",
+            "keep the argument of {} from going negative": "{} के argument को ऋणात्मक न होने दें",
+        },
+    ),
 )

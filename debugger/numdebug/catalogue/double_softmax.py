@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._words import number, repair_ops
 from numdebug.report.model import Repair
 from numdebug.rules import Anywhere, Found, seen
@@ -80,4 +80,24 @@ bug = Bug(
     symptoms=("loss stuck", "loss stuck at log(C)", "loss falls slowly", "negative loss"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="logits चाहने वाले loss को probability दी गई, या इसका उलटा",
+        symptoms=(
+            "loss अटका रहता है",
+            "loss log(C) पर अटका रहता है",
+            "loss बहुत धीरे घटता है",
+            "loss ऋणात्मक (negative) आता है",
+        ),
+        fix="loss को वही दें जो वह चाहता है: cross_entropy को logits, nll_loss को log-probability",
+        what=(
+            "cross_entropy और BCE-with-logits softmax या sigmoid ख़ुद लगाते हैं; probability देने पर वह दो बार लगता है और "
+            "दूसरा softmax लगभग uniform होता है। nll_loss और kl_div log-probability चाहते हैं। loss log(C) के पास शुरू "
+            "होता है और 0 के पास जा नहीं सकता; फ़ेल कुछ नहीं होता, ट्रेनिंग बस ख़राब रहती है।"
+        ),
+        fixes={
+            "give the loss the logits": "loss को logits दें",
+            "use log_softmax before this loss": "इस loss से पहले log_softmax लगाएँ",
+            "use log_softmax before this loss, or cross_entropy": "इस loss से पहले log_softmax लगाएँ, या cross_entropy इस्तेमाल करें",
+        },
+    ),
 )

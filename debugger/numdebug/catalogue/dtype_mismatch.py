@@ -18,7 +18,7 @@ Read on
 
 from __future__ import annotations
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._difference import because, difference
 
 BROKEN = """\
@@ -49,4 +49,13 @@ bug = Bug(
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
     compared=("layer", "reference"),
+    hindi=Words(
+        title="दोनों पक्ष अलग-अलग number format में गणना करते हैं",
+        symptoms=("परिणामों में थोड़ा-सा अंतर है", "numpy और framework के परिणाम अलग हैं"),
+        fix="दोनों पक्षों को एक फ़ॉर्मैट में लाएँ, या मोटे (coarser) फ़ॉर्मैट की tolerance से तुलना करें",
+        what=(
+            "एक पक्ष float32 में और दूसरा float64 (NumPy का default) में चलता है, या बीच का कोई cast अंक गिरा देता है। "
+            "दोनों पक्ष सिर्फ़ मोटे फ़ॉर्मैट के अंकों तक मिलते हैं, और महीन फ़ॉर्मैट के लिए बनी tolerance फ़ेल होती है।"
+        ),
+    ),
 )

@@ -17,7 +17,7 @@ Read on
 
 from __future__ import annotations
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._limits import exp_bound
 from numdebug.catalogue._words import limit_of_exp, number, reaches, repair_ops
 from numdebug.rules import Found, birth, form, seen
@@ -80,4 +80,16 @@ bug = Bug(
     symptoms=("exp gives inf", "loss is inf"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="exp का argument, जिस पर कोई सीमा नहीं",
+        symptoms=("exp का परिणाम inf आता है", "loss inf आता है"),
+        fix="exp के argument पर सीमा लगाएँ, या log space में ही रहें",
+        what=(
+            "float32 में x के 88.72 से (float16 में 11.09 से) ऊपर जाते ही exp(x) inf हो जाता है। उसी स्टेप से loss inf या "
+            "NaN हो जाता है, और optimizer का एक ही स्टेप उसे सारे पैरामीटरों में फैला देता है।"
+        ),
+        fixes={
+            "bound the argument of exp": "exp के argument पर ऊपरी सीमा लगाएँ",
+        },
+    ),
 )

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._words import number, reaches, repair_ops
 from numdebug.report.model import Repair
 from numdebug.rules import Above, Anywhere, Found, birth, form, seen
@@ -130,4 +130,22 @@ bug = Bug(
     symptoms=("loss becomes NaN", "loss is inf", "loss stuck", "gradient norm explodes"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="लेयर-दर-लेयर बढ़ते मान या ग्रेडिएंट",
+        symptoms=(
+            "loss NaN हो जाता है",
+            "loss inf आता है",
+            "loss अटका रहता है",
+            "ग्रेडिएंट का norm बेकाबू बढ़ता है (explode)",
+        ),
+        fix="लेयरों के बीच normalise करें, शुरुआती weights को scale करें, या norm से clip करें",
+        what=(
+            "हर लेयर या हर time step 1 से बड़े गुणक से गुणा करता है, और काफ़ी बार के बाद संख्याएँ फ़ॉर्मैट की सीमा किसी "
+            "बेक़सूर ऑपरेशन (गुणा, योग, convolution) में पार करती हैं। कोई एक लाइन ग़लत नहीं लिखी है, इसलिए जहाँ inf दिखा "
+            "वहाँ बचाव लगाने से ख़राबी बस अगली लाइन पर खिसक जाती है।"
+        ),
+        fixes={
+            "scale the initial weights by the number of inputs": "शुरुआती weights को इनपुट की संख्या के हिसाब से scale करें",
+        },
+    ),
 )

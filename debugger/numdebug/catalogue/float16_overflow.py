@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._words import foretold, keep_in_float32, number, reaches, repair_ops
 from numdebug.report.model import Repair
 from numdebug.rules import Found, birth, form, seen
@@ -109,4 +109,23 @@ bug = Bug(
     symptoms=("diverges after switching to float16", "loss becomes NaN"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="float16 में 65504 से बड़ा मान",
+        symptoms=("float16 में बदलते ही ट्रेनिंग diverge करने लगती है", "loss NaN हो जाता है"),
+        fix="ऑपरेशन से पहले scale करें, या यह गणना float32 में करें",
+        what=(
+            "float16 की सबसे बड़ी संख्या 65504 है: scale होने से पहले के scores, बहुत-से elements के योग और 256 से बड़ी "
+            "संख्याओं के वर्ग inf हो जाते हैं। float32 और bfloat16 में यही प्रोग्राम ठीक चलता है, इसलिए गड़बड़ी half "
+            "precision में ही दिखती है।"
+        ),
+        fixes={
+            "keep it in float32, scale before the operation, or use bfloat16": (
+                "इसे float32 में रखें, ऑपरेशन से पहले scale करें, या bfloat16 इस्तेमाल करें"
+            ),
+            "keep {} in float32, scale before the operation, or use bfloat16": (
+                "{} को float32 में रखें, ऑपरेशन से पहले scale करें, या bfloat16 इस्तेमाल करें"
+            ),
+            "compute it in float32": "यह गणना float32 में करें",
+        },
+    ),
 )

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._words import foretold, keep_in_float32, reaches, repair_ops
 from numdebug.report.model import Repair
 from numdebug.rules import Above, Found, birth, seen
@@ -114,4 +114,36 @@ bug = Bug(
     symptoms=("loss stuck", "accuracy below the published one", "gradient norm exactly 0", "diverges after switching to float16"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="float16 में 0 हो गए मान",
+        symptoms=(
+            "loss अटका रहता है",
+            "accuracy प्रकाशित (published) accuracy से कम आती है",
+            "ग्रेडिएंट का norm ठीक 0 है",
+            "float16 में बदलते ही ट्रेनिंग diverge करने लगती है",
+        ),
+        fix="loss को scale करें (GradScaler), bfloat16 इस्तेमाल करें, या यह मान float32 में निकालें",
+        what=(
+            "float16 में 2.98e-8 से छोटी संख्याएँ round होकर ठीक 0 हो जाती हैं, और छोटे ग्रेडिएंट, variance और "
+            "probability मिट जाते हैं। शुरुआती लेयर बिना किसी NaN या चेतावनी के सीखना बंद कर देती हैं, और 0 हुए variance "
+            "से भाग देने पर inf आता है।"
+        ),
+        fixes={
+            "scale the loss by {} or more (GradScaler), or use bfloat16": (
+                "loss को {} या उससे ज़्यादा से scale करें (GradScaler), या bfloat16 इस्तेमाल करें"
+            ),
+            "scale the loss (GradScaler), or use bfloat16": "loss को scale करें (GradScaler), या bfloat16 इस्तेमाल करें",
+            "compute it in float32, or work with logarithms": "यह गणना float32 में करें, या logarithm में काम करें",
+            "scale the loss with a GradScaler, or use bfloat16 autocast": (
+                "GradScaler से loss को scale करें, या bfloat16 autocast इस्तेमाल करें"
+            ),
+            "keep it in float32, scale before the operation, or use bfloat16": (
+                "इसे float32 में रखें, ऑपरेशन से पहले scale करें, या bfloat16 इस्तेमाल करें"
+            ),
+            "keep {} in float32, scale before the operation, or use bfloat16": (
+                "{} को float32 में रखें, ऑपरेशन से पहले scale करें, या bfloat16 इस्तेमाल करें"
+            ),
+            "compute it in float32": "यह गणना float32 में करें",
+        },
+    ),
 )

@@ -17,7 +17,7 @@ Read on
 
 from __future__ import annotations
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._words import repair_ops
 from numdebug.rules import Found, seen
 
@@ -66,4 +66,18 @@ bug = Bug(
     symptoms=("mask misses points", "loop does not end", "test fails on another machine"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="float संख्याओं की हूबहू तुलना",
+        symptoms=("mask से कुछ बिंदु छूट जाते हैं", "loop ख़त्म ही नहीं होता", "दूसरी मशीन पर test फ़ेल होता है"),
+        fix="फ़ॉर्मैट के हिसाब की tolerance के साथ तुलना करें",
+        what=(
+            "0.1 * 3 और 0.3 अलग-अलग float हैं: काग़ज़ पर बराबर संख्याएँ दो तरीक़ों से निकालने पर एक-दो ulp अलग आती हैं, "
+            "और == कहता है 'नहीं'। mask से बिंदु छूटते हैं, loop रुकते नहीं, और test दूसरी मशीन पर फ़ेल होते हैं।"
+        ),
+        fixes={
+            "compare with torch.isclose and a tolerance of a few ulp, or compare integers": (
+                "torch.isclose और कुछ ulp की tolerance से तुलना करें, या integer की तुलना करें"
+            ),
+        },
+    ),
 )

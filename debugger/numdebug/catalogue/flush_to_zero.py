@@ -17,7 +17,7 @@ Read on
 
 from __future__ import annotations
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._difference import because, difference
 
 BROKEN = """\
@@ -52,4 +52,14 @@ bug = Bug(
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
     compared=("usual", "flushed"),
+    hindi=Words(
+        title="एक पक्ष subnormal संख्याओं को 0 कर देता है",
+        symptoms=("एक device पर बहुत छोटे मान 0 हो जाते हैं",),
+        fix="मानों को सामान्य (normal) range में रखें, या दोनों पक्षों में flush करें",
+        what=(
+            "सबसे छोटी normal संख्या (float32 में 1.2e-38) से छोटी संख्याएँ subnormal हैं; CPU पर XLA और कुछ GPU उन्हें 0 "
+            "मान लेते हैं, बाक़ी कोड उनसे गणना करता है। ऐसी संख्या का log या भागफल एक पक्ष में finite और दूसरे में inf या "
+            "NaN आता है।"
+        ),
+    ),
 )

@@ -16,7 +16,7 @@ Read on
 
 from __future__ import annotations
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._words import reaches, repair_ops
 from numdebug.rules import Found, seen
 
@@ -92,4 +92,16 @@ bug = Bug(
     symptoms=("loss becomes NaN",),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="softmax की पूरी row -inf है",
+        symptoms=("loss NaN हो जाता है",),
+        fix="जिन rows में कोई मान्य entry नहीं, उन्हें finite score दें और loss से हटाएँ",
+        what=(
+            "row का अधिकतम -inf है, और -inf - (-inf) NaN होता है, इसलिए उस row के सारे weights NaN हो जाते हैं। बैच में "
+            "एक भी खाली sequence हो तो एक स्टेप में मॉडल के सारे weights NaN हो जाते हैं।"
+        ),
+        fixes={
+            "give empty rows a finite score": "खाली rows को finite score दें",
+        },
+    ),
 )

@@ -19,7 +19,7 @@ Read on
 
 from __future__ import annotations
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._digits import wrong_by
 from numdebug.catalogue._words import repair_ops
 from numdebug.rules import Found, seen
@@ -72,4 +72,26 @@ bug = Bug(
     symptoms=("different from float64", "different from run to run", "accuracy below the published one"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="solve, जो अंक खा जाता है",
+        symptoms=(
+            "परिणाम float64 से अलग आता है",
+            "हर रन में परिणाम अलग आता है",
+            "accuracy प्रकाशित (published) accuracy से कम आती है",
+        ),
+        fix=(
+            "normal equations की जगह lstsq या QR इस्तेमाल करें, columns को scale करें, ridge term जोड़ें, या float64 में "
+            "solve करें"
+        ),
+        what=(
+            "solve करने में उतने ही अंक जाते हैं जितने matrix के condition number में हैं: 1e7 पर float32 के पास एक भी "
+            "नहीं बचता, और XᵀX बनाना condition number को पहले ही वर्ग कर देता है। गुणांकों के चिह्न और आकार ग़लत आते हैं, "
+            "बिना किसी error या NaN के; दूसरी मशीन कुछ और देती है।"
+        ),
+        fixes={
+            "use lstsq or QR on the design matrix, scale its columns, or solve in float64": (
+                "design matrix पर lstsq या QR इस्तेमाल करें, उसके columns को scale करें, या float64 में solve करें"
+            ),
+        },
+    ),
 )

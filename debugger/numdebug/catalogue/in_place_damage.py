@@ -20,7 +20,7 @@ Read on
 
 from __future__ import annotations
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.rules import Above, Found, seen
 
 # The same line that a hand-written gradient must not cross: a relative error above it is suspicious.
@@ -69,4 +69,18 @@ bug = Bug(
     symptoms=("loss is stuck", "accuracy below the published one", "trains slower than it should"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="वह मान जिसकी अभी ज़रूरत है, ऊपर से लिख दिया जाता है",
+        symptoms=(
+            "loss अटका रहता है",
+            "accuracy प्रकाशित (published) accuracy से कम आती है",
+            "ट्रेनिंग जितनी होनी चाहिए उससे धीमी चलती है",
+        ),
+        fix="copy में लिखें, या out of place लिखें; backward pass को पुराने मान चाहिए",
+        what=(
+            "derivative के लिए ज़रूरी tensors को autograd सिर्फ़ reference से रखता है। .data से, या ऐसे view से जिसे "
+            "autograd गिनता नहीं, लिखने पर वे forward और backward के बीच बदल जाते हैं: loss सही है, उसका ग्रेडिएंट "
+            "किन्हीं और संख्याओं का है, और कोई error नहीं आता।"
+        ),
+    ),
 )

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._words import number, reaches, repair_ops
 from numdebug.formats import FORMATS
 from numdebug.report.model import Repair
@@ -111,4 +111,24 @@ bug = Bug(
     symptoms=("loss becomes NaN", "diverges after switching to float16", "accuracy below the published one"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="epsilon, जिसे यह फ़ॉर्मैट रख नहीं सकता",
+        symptoms=(
+            "loss NaN हो जाता है",
+            "float16 में बदलते ही ट्रेनिंग diverge करने लगती है",
+            "accuracy प्रकाशित (published) accuracy से कम आती है",
+        ),
+        fix="ऐसा epsilon लें जिसे यह फ़ॉर्मैट रख सके",
+        what=(
+            "float16 में 1e-8 सीधे 0 है, और float32 में 1 + 1e-10 का परिणाम 1 ही रहता है: बचाव कोड में लिखा है, पर गणना "
+            "में है ही नहीं। float16 weights पर optimizer का eps 1e-8 हो तो एक ही स्टेप में weights NaN हो जाते हैं।"
+        ),
+        fixes={
+            "compute it in float32": "यह गणना float32 में करें",
+            "give the optimizer an eps that float16 holds, or keep float32 weights": (
+                "optimizer को ऐसा eps दें जिसे float16 रख सके, या weights float32 में रखें"
+            ),
+            "use an epsilon that the format holds": "ऐसा epsilon लें जिसे यह फ़ॉर्मैट रख सके",
+        },
+    ),
 )

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._words import reaches, repair_ops
 from numdebug.report.model import Repair
 from numdebug.rules import Found, birth, seen
@@ -93,4 +93,17 @@ bug = Bug(
     symptoms=("loss is inf",),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="loss, जो परिभाषा से ही inf है",
+        symptoms=("loss inf आता है",),
+        fix="यह target हटाएँ, या loss से कहें कि उसे अनदेखा करे",
+        what=(
+            "जो CTC target अपने इनपुट में समा ही नहीं सकता उसकी probability 0 है, और -inf से mask की गई class की "
+            "log-probability -inf। गणना सही है, फिर भी loss inf है: डेटा और mask एक-दूसरे के उलट हैं।"
+        ),
+        fixes={
+            "let the loss ignore targets that do not fit": "loss से कहें कि न समाने वाले targets को अनदेखा करे",
+            "drop targets that the mask forbids": "वे targets हटाएँ जिन्हें mask रोकता है",
+        },
+    ),
 )

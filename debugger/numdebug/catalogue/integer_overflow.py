@@ -16,7 +16,7 @@ Read on
 
 from __future__ import annotations
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._words import number, repair_ops
 from numdebug.rules import Found, seen
 
@@ -83,4 +83,17 @@ bug = Bug(
     symptoms=("wrong numbers without NaN",),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="integer की गणना सीमा से बाहर जाकर घूम गई (wrap around)",
+        symptoms=("NaN कहीं नहीं, पर संख्याएँ ग़लत हैं",),
+        fix="गणना से पहले int64 या float type में बदलें",
+        what=(
+            "uint8 में 3 - 5 का परिणाम 254 है, int32 में 70000 * 70000 घूम जाता है, और 255 से बड़े float को uint8 में "
+            "बदलने पर सिर्फ़ निचली byte बचती है। NaN कहीं नहीं दिखता: अंतर, गिनतियाँ और गुणनफल, और उनसे निकली हर चीज़, बस "
+            "ग़लत होती है।"
+        ),
+        fixes={
+            "widen before the arithmetic": "गणना से पहले चौड़े (wider) type में बदलें",
+        },
+    ),
 )

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._words import number, repair_ops
 from numdebug.report.model import Repair
 from numdebug.rules import Above, Found, seen
@@ -91,4 +91,17 @@ bug = Bug(
     symptoms=("loss becomes NaN", "loss grows", "loss stuck"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="learning rate बहुत ज़्यादा है",
+        symptoms=("loss NaN हो जाता है", "loss बढ़ता जाता है", "loss अटका रहता है"),
+        fix="learning rate घटाएँ",
+        what=(
+            "learning rate Hessian के 2 / λmax से ऊपर हो तो हर स्टेप न्यूनतम से और दूर गिरता है: loss हर बार एक ही गुणक "
+            "से बढ़ता है, फ़ॉर्मैट की सीमा पार करके inf और फिर NaN हो जाता है। जिस लाइन पर inf दिखता है वह बेक़सूर है; "
+            "कोई भी फ़ॉर्मैट कुछ स्टेप बाद overflow होता।"
+        ),
+        fixes={
+            "lower the learning rate, or put the inputs on a common scale": "learning rate घटाएँ, या इनपुट को एक समान scale पर लाएँ",
+        },
+    ),
 )

@@ -16,7 +16,7 @@ Read on
 
 from __future__ import annotations
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._words import number, reaches, repair_forms, several
 from numdebug.rules import Found, birth, form
 
@@ -91,4 +91,16 @@ bug = Bug(
     symptoms=("loss becomes NaN", "loss is inf"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="saturate हो चुके sigmoid का log",
+        symptoms=("loss NaN हो जाता है", "loss inf आता है"),
+        fix="logsigmoid इस्तेमाल करें, या ऐसा loss जो logits लेता हो",
+        what=(
+            "float32 में z = 16.7 से आगे 1 - sigmoid(z) ठीक 0 होता है, और -104 से नीचे sigmoid(z) भी; दोनों का log -inf "
+            "है। पूरे भरोसे से की गई एक ग़लत prediction पूरे binary cross-entropy को inf या NaN कर देती है।"
+        ),
+        fixes={
+            "use logsigmoid of the logit": "logit पर logsigmoid इस्तेमाल करें",
+        },
+    ),
 )

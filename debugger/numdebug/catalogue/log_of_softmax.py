@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._limits import smallest_normal
 from numdebug.catalogue._words import number, reaches, repair_forms, repair_ops, several
 from numdebug.report.model import Repair
@@ -101,4 +101,19 @@ bug = Bug(
     symptoms=("loss becomes NaN", "loss is inf"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="0 हो चुकी (underflow) softmax probability का log",
+        symptoms=("loss NaN हो जाता है", "loss inf आता है"),
+        fix="logits का log_softmax लें",
+        what=(
+            "float32 में जिस logit का मान सबसे बड़े logit से 104 नीचे हो, उसकी softmax probability ठीक 0 होती है, और "
+            "log(0) -inf। इससे loss inf, या 0 * -inf होकर NaN, हो जाता है; loss अभी finite हो तब भी ग्रेडिएंट NaN आता है।"
+        ),
+        fixes={
+            "take log_softmax of the logits": "logits का log_softmax लें",
+            "take the log in log space (logaddexp of log_softmax), or keep its argument above 0": (
+                "log को log space में ही लें (log_softmax का logaddexp), या उसके argument को 0 से ऊपर रखें"
+            ),
+        },
+    ),
 )

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._limits import smallest_normal
 from numdebug.catalogue._words import reaches, repair_ops
 from numdebug.report.model import Repair
@@ -108,4 +108,17 @@ bug = Bug(
     symptoms=("loss becomes NaN", "loss is inf"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="ऐसी राशि का log जो 0 हो सकती है",
+        symptoms=("loss NaN हो जाता है", "loss inf आता है"),
+        fix="argument को 0 से ऊपर रखें, या p * log p के लिए xlogy इस्तेमाल करें",
+        what=(
+            "log(0) का मान -inf है, उसका derivative inf, और 0 * log(0), जैसा entropy या KL divergence में आता है, NaN। एक "
+            "खाली bin, एक मिटी हुई probability या एक dead unit पूरे loss को बिगाड़ने के लिए काफ़ी है।"
+        ),
+        fixes={
+            "keep the argument above 0": "argument को 0 से ऊपर रखें",
+            "keep both sides of the quotient above 0": "भागफल के दोनों हिस्सों को 0 से ऊपर रखें",
+        },
+    ),
 )

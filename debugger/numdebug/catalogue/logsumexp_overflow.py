@@ -17,7 +17,7 @@ Read on
 
 from __future__ import annotations
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._words import limit_of_exp, number, reaches, repair_forms, several
 from numdebug.rules import Found, birth, form
 
@@ -89,4 +89,17 @@ bug = Bug(
     symptoms=("loss becomes NaN", "exp gives inf"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="exp के योग का log, अधिकतम घटाए बिना",
+        symptoms=("loss NaN हो जाता है", "exp का परिणाम inf आता है"),
+        fix="library का logsumexp इस्तेमाल करें",
+        what=(
+            "float32 में x के 88.72 से (float16 में 11.09 से) ऊपर exp(x) inf है, इसलिए परिणाम भी inf; और सारे x बहुत "
+            "ऋणात्मक हों तो योग 0 और उसका log -inf। likelihood और contrastive loss इसी पर टिके हैं, और दोनों हालत में "
+            "ग्रेडिएंट NaN है।"
+        ),
+        fixes={
+            "use the library's logsumexp": "library का logsumexp इस्तेमाल करें",
+        },
+    ),
 )

@@ -18,7 +18,7 @@ Read on
 
 from __future__ import annotations
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._words import repair_ops
 from numdebug.rules import Found, seen
 
@@ -80,4 +80,19 @@ bug = Bug(
     symptoms=("accuracy below the published one", "wrong row looked up", "differences are 0"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="पूर्णांक ऐसे फ़ॉर्मैट में, जो उन्हें अलग-अलग नहीं रख सकता",
+        symptoms=("accuracy प्रकाशित (published) accuracy से कम आती है", "ग़लत row उठती है", "अंतर 0 आते हैं"),
+        fix="उन्हें int64 में रखें और गणना के बाद cast करें",
+        what=(
+            "float16 हर पूर्णांक सिर्फ़ 2048 तक, bfloat16 256 तक और float32 16777216 तक रखता है; उसके आगे पड़ोसी संख्याएँ "
+            "एक हो जाती हैं। टोकन एक ही position बाँटते हैं, id ग़लत row पर पहुँचते हैं, और समय के अंतर 0 या 128 सेकंड "
+            "आते हैं।"
+        ),
+        fixes={
+            "keep them in int64 (or subtract the start first) and cast after the arithmetic": (
+                "उन्हें int64 में रखें (या पहले शुरुआती मान घटाएँ) और गणना के बाद cast करें"
+            ),
+        },
+    ),
 )

@@ -16,7 +16,7 @@ Read on
 
 from __future__ import annotations
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._words import reaches, repair_ops
 from numdebug.rules import Anywhere, Found, birth, form, seen
 
@@ -87,4 +87,16 @@ bug = Bug(
     symptoms=("loss becomes NaN",),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="mask का गुणा ऐसे मान पर जो finite नहीं है",
+        symptoms=("loss NaN हो जाता है",),
+        fix="गुणा की जगह where या masked_fill इस्तेमाल करें",
+        what=(
+            "0 * inf और inf - inf दोनों NaN हैं: जो मान पहले ही inf या NaN हो चुका, उसे 0/1 mask से गुणा करके हटाया नहीं "
+            "जा सकता। जिस padding को कोई देखता नहीं, वही तय करती है कि loss संख्या रहेगा या NaN।"
+        ),
+        fixes={
+            "use where instead of the product": "गुणा की जगह where इस्तेमाल करें",
+        },
+    ),
 )

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._words import reaches, repair_ops
 from numdebug.report.model import Repair
 from numdebug.rules import Found, seen
@@ -90,4 +90,17 @@ bug = Bug(
     symptoms=("loss becomes NaN",),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="load हुए डेटा में ही NaN या inf",
+        symptoms=("loss NaN हो जाता है",),
+        fix="load करते समय वे rows हटाएँ या भरें जिनमें मान ग़ायब हैं",
+        what=(
+            "डेटा में कोई खाली field, ख़राब sensor या preprocessing का 0 / 0 NaN बनकर पड़ा है, और जिस बैच में वह row आती "
+            "है उसका loss NaN होता है। दिखता यह ट्रेनिंग की समस्या जैसा है: seed बदलने से बस स्टेप बदलता है, learning "
+            "rate घटाने से कुछ नहीं होता।"
+        ),
+        fixes={
+            "drop the rows that are not finite": "वे rows हटाएँ जिनके मान finite नहीं हैं",
+        },
+    ),
 )

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._words import repair_ops
 from numdebug.report.model import Repair
 from numdebug.rules import Found, seen
@@ -86,4 +86,31 @@ bug = Bug(
     symptoms=("different result in every run", "results cannot be reproduced", "saved model predicts nonsense"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="seed तय है, फिर भी हर process में संख्याएँ अलग",
+        symptoms=(
+            "हर रन में परिणाम अलग आता है",
+            "परिणाम दोबारा वैसे ही नहीं आते (reproduce नहीं होते)",
+            "सहेजा हुआ (saved) मॉडल बेतुकी prediction देता है",
+        ),
+        fix="set को sort करें, बिना salt वाला hash लें, या इस्तेमाल होने वाले हर random number generator को seed दें",
+        what=(
+            "strings के set का क्रम और string का hash() हर Python process में नया होता है, और जिस random number generator "
+            "को seed नहीं मिला वह कहीं से भी शुरू होता है। कोई परिणाम दोहराया नहीं जा सकता, और एक numbering के साथ सहेजा "
+            "गया मॉडल load होते समय दूसरी numbering पढ़ता है।"
+        ),
+        fixes={
+            "go through the set in sorted order": "set पर sorted क्रम में चलें",
+            "keep the order of first appearance: dict.fromkeys instead of a set": (
+                "पहली बार आने का क्रम रखें: set की जगह dict.fromkeys"
+            ),
+            "take a hash that is the same everywhere: zlib.crc32": "ऐसा hash लें जो हर जगह एक-सा हो: zlib.crc32",
+            "sort by what is the same everywhere": "ऐसी चीज़ से sort करें जो हर जगह एक-सी हो",
+            "keep the order in which they were found": "वही क्रम रखें जिसमें वे मिले थे",
+            "seed this generator": "इस generator को seed दें",
+            "seed {} as well": "{} को भी seed दें",
+            "seed with a number of your own": "अपनी चुनी संख्या से seed दें",
+            "take the results in the order in which they were asked for": "परिणाम उसी क्रम में लें जिसमें वे माँगे गए थे",
+        },
+    ),
 )

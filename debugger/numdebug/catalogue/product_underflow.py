@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._words import reaches, repair_forms, repair_ops, several
 from numdebug.report.model import Repair
 from numdebug.rules import Found, birth, form, seen
@@ -97,4 +97,17 @@ bug = Bug(
     symptoms=("loss is inf", "loss becomes NaN"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="चलता हुआ गुणनफल underflow होकर 0 हो गया",
+        symptoms=("loss inf आता है", "loss NaN हो जाता है"),
+        fix="probability का गुणा करने की जगह उनके log जोड़ें",
+        what=(
+            "0.3 जैसी 100 probability का गुणनफल 5e-53 है, जो float32 में 0 है; उसका log -inf है और उससे भाग देने पर NaN। "
+            "sequence ज़रा लंबी हुई कि sequence likelihood, forward algorithm और transmittance फ़ेल हो जाते हैं।"
+        ),
+        fixes={
+            "add the logs instead of multiplying": "गुणा करने की जगह log जोड़ें",
+            "stay in log space": "log space में ही रहें",
+        },
+    ),
 )

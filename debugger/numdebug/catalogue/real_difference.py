@@ -19,7 +19,7 @@ Read on
 
 from __future__ import annotations
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._difference import because, difference
 
 BROKEN = """\
@@ -55,4 +55,14 @@ bug = Bug(
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
     compared=("original", "port"),
+    hindi=Words(
+        title="दोनों पक्ष अलग-अलग चीज़ की गणना करते हैं",
+        symptoms=("परिणाम अलग हैं", "port किया हुआ कोड अलग परिणाम देता है", "checkpoint से परिणाम अलग आते हैं"),
+        fix="बताए गए ऑपरेशन को वैसा करें जैसा वह दूसरे पक्ष में है",
+        what=(
+            "कोई epsilon, scale, mask, weight, फ़ंक्शन का approximation या axes का क्रम दोनों पक्षों में एक-सा नहीं है। "
+            "परिणाम इतने पास हैं कि rounding समझे जा सकते हैं, पर यह दोनों में से एक में bug है: port जो port नहीं है, "
+            "checkpoint जो इस मॉडल का नहीं है।"
+        ),
+    ),
 )

@@ -20,7 +20,7 @@ Read on
 
 from __future__ import annotations
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._difference import because, difference
 from numdebug.rules import Found, seen
 
@@ -64,4 +64,17 @@ bug = Bug(
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
     compared=("layer", "reference"),
+    hindi=Words(
+        title="matrix product, जिनके operand TF32, bfloat16 या float16 में round होते हैं",
+        symptoms=("gpu और cpu के परिणाम अलग हैं", "परिणामों में थोड़ा-सा अंतर है"),
+        fix=(
+            "पूरी precision माँगें (set_float32_matmul_precision या default_matmul_precision 'highest') और फिर से तुलना "
+            "करें"
+        ),
+        what=(
+            "tensor core operands को 10 (TF32, float16) या 7 (bfloat16) bits के fraction तक round करके गुणा करते हैं और "
+            "float32 में जोड़ते हैं; कुछ devices पर यह float32 arrays के लिए भी default है। परिणाम सात की जगह तीन अंकों "
+            "तक सही रहते हैं: ट्रेनिंग प्रायः सह लेती है, तुलना और छोटे अंतर नहीं।"
+        ),
+    ),
 )

@@ -20,7 +20,7 @@ Read on
 
 from __future__ import annotations
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._difference import because, difference
 
 BROKEN = """\
@@ -54,4 +54,18 @@ bug = Bug(
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
     compared=("whole", "other"),
+    hindi=Words(
+        title="दो परिणाम, जिनमें सिर्फ़ rounding का अंतर है",
+        symptoms=(
+            "परिणामों में थोड़ा-सा अंतर है",
+            "बैच में और अकेले चलाने पर परिणाम अलग आते हैं",
+            "gpu और cpu के परिणाम अलग हैं",
+        ),
+        fix="कुछ ठीक नहीं करना है: सुझाई गई tolerance से तुलना करें, या दोनों पक्ष float64 में निकालें",
+        what=(
+            "floating-point योग उसके पदों के क्रम पर निर्भर है; दूसरा batch size, thread count, kernel या device उन्हीं "
+            "संख्याओं को दूसरे क्रम में जोड़ता है और आख़िरी अंक बदल जाते हैं। इससे नुक़सान नहीं होता: दोनों परिणाम सही "
+            "मान के बराबर पास हैं।"
+        ),
+    ),
 )

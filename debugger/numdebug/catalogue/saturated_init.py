@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._words import number, repair_ops
 from numdebug.report.model import Repair
 from numdebug.rules import Anywhere, Found, seen
@@ -75,4 +75,14 @@ bug = Bug(
     symptoms=("loss stuck", "loss falls slowly", "early layers do not learn"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="शुरुआती weights, जो activation को saturate कर देते हैं",
+        symptoms=("loss अटका रहता है", "loss बहुत धीरे घटता है", "शुरुआती लेयर नहीं सीखतीं"),
+        fix="शुरुआती weights को इनपुट की संख्या के हिसाब से scale करें",
+        what=(
+            "बहुत बड़े weights tanh या sigmoid को ट्रेनिंग से पहले ही उसके सिरे पर पहुँचा देते हैं, जहाँ derivative लगभग "
+            "0 है। activation के पीछे की लेयरों तक ग्रेडिएंट लगभग नहीं पहुँचता: सिर्फ़ आख़िरी लेयर सीखती हैं, वह भी "
+            "random features पर।"
+        ),
+    ),
 )

@@ -18,7 +18,7 @@ Read on
 
 from __future__ import annotations
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.rules import Anywhere, Found, seen
 
 
@@ -64,4 +64,14 @@ bug = Bug(
     symptoms=("loss stuck", "loss stuck at log(C)", "test accuracy at chance"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="targets की rows अब inputs की rows से मेल नहीं खातीं",
+        symptoms=("loss अटका रहता है", "loss log(C) पर अटका रहता है", "test accuracy तुक्के (chance) के बराबर है"),
+        fix="inputs और targets को एक ही क्रम में रखें: दोनों के लिए एक ही permutation",
+        what=(
+            "inputs और targets दो अलग permutation से फेंटे गए, या उनमें से सिर्फ़ एक को sort, shuffle या flip किया गया: "
+            "हर उदाहरण को किसी और का target मिला। सीखने को कुछ है ही नहीं: loss log(C) या target के variance पर टिका रहता "
+            "है, या ट्रेनिंग शोर रट लेती है।"
+        ),
+    ),
 )

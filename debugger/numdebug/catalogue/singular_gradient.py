@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._limits import edge_margin, under_root
 from numdebug.catalogue._words import number, repair_ops
 from numdebug.report.model import Repair
@@ -101,4 +101,17 @@ bug = Bug(
     symptoms=("gradient is NaN, loss is fine",),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="ऐसे बिंदु पर पहुँचना जहाँ derivative अनंत है",
+        symptoms=("ग्रेडिएंट NaN है, जबकि loss ठीक है",),
+        fix="root के भीतर epsilon जोड़ें, या किनारे से ज़रा भीतर clamp करें",
+        what=(
+            "sqrt(0), शून्य वेक्टर का हाथ से लिखा norm, 0 पर x ** 0.5, acos(1): मान ठीक है, derivative inf है, और inf * 0 "
+            "NaN। यह सबसे अच्छी predictions पर ही होता है: एक जैसे बिंदु, सटीक मेल।"
+        ),
+        fixes={
+            "keep the argument of {} a few ulp inside its domain": "{} के argument को domain के किनारे से कुछ ulp भीतर रखें",
+            "add an epsilon inside {}": "{} के भीतर epsilon जोड़ें",
+        },
+    ),
 )

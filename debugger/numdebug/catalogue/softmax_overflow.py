@@ -17,7 +17,7 @@ Read on
 
 from __future__ import annotations
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._words import limit_of_exp, number, reaches, repair_forms, several
 from numdebug.rules import Found, birth, form
 
@@ -88,4 +88,14 @@ bug = Bug(
     symptoms=("loss becomes NaN", "exp gives inf"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="हाथ से लिखा softmax, अधिकतम घटाए बिना",
+        symptoms=("loss NaN हो जाता है", "exp का परिणाम inf आता है"),
+        fix="scores पर library का softmax इस्तेमाल करें",
+        what=(
+            "float32 में x के 88.72 से (float16 में 11.09 से) ऊपर exp(x) inf है, और inf / inf NaN; सारे x बहुत ऋणात्मक "
+            "हों तो row 0 / 0 बन जाती है। एक NaN row पूरे loss को NaN कर देती है, और optimizer का एक स्टेप उसे सारे "
+            "पैरामीटरों में फैला देता है।"
+        ),
+    ),
 )

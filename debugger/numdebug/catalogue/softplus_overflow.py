@@ -16,7 +16,7 @@ Read on
 
 from __future__ import annotations
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._words import limit_of_exp, number, reaches, repair_forms, several
 from numdebug.rules import Found, birth, form
 
@@ -86,4 +86,13 @@ bug = Bug(
     symptoms=("loss is inf", "exp gives inf"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="हाथ से लिखा log(1 + exp(x))",
+        symptoms=("loss inf आता है", "exp का परिणाम inf आता है"),
+        fix="library का softplus इस्तेमाल करें",
+        what=(
+            "float32 में x के 88.72 से (float16 में 11.09 से) ऊपर exp(x) inf है, जबकि सही उत्तर बस x है। मान inf और उसका "
+            "ग्रेडिएंट NaN (inf / inf) हो जाता है, वह भी ऐसे इनपुट से जो असामान्य तक नहीं।"
+        ),
+    ),
 )

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._words import number, reaches, repair_forms, repair_ops, several
 from numdebug.report.model import Repair
 from numdebug.rules import Anywhere, Found, birth, form, seen
@@ -108,4 +108,20 @@ bug = Bug(
     symptoms=("loss is inf", "loss becomes NaN"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="वर्ग, जो root लेने से पहले ही overflow हो जाता है",
+        symptoms=("loss inf आता है", "loss NaN हो जाता है"),
+        fix="hypot इस्तेमाल करें, या वर्ग करने से पहले scale करें",
+        what=(
+            "float32 में 1.8e19 से (float16 में 256 से) ऊपर x * x inf है, और बहुत छोटे x पर 0, जबकि sqrt(x * x) एकदम "
+            "सामान्य संख्या है। norm, दूरी और complex magnitude ऐसे इनपुट पर फ़ेल होते हैं जिन्हें फ़ॉर्मैट आराम से रख "
+            "सकता है।"
+        ),
+        fixes={
+            "scale by the largest magnitude before squaring": "वर्ग करने से पहले सबसे बड़े magnitude से भाग देकर scale करें",
+            "scale before squaring, or compute it in a wider format": (
+                "वर्ग करने से पहले scale करें, या यह गणना चौड़े (wider) फ़ॉर्मैट में करें"
+            ),
+        },
+    ),
 )

@@ -18,7 +18,7 @@ Read on
 
 from __future__ import annotations
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue.wrong_gradient import SUSPICIOUS
 from numdebug.rules import Above, Found, seen
 
@@ -65,4 +65,14 @@ bug = Bug(
     symptoms=("gradcheck fails",),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="backward, जो अपने forward का derivative होने के लिए लिखा ही नहीं गया",
+        symptoms=("gradcheck फ़ेल होता है",),
+        fix="अगर यही इरादा था तो कुछ नहीं करना है",
+        what=(
+            "forward इनपुट को जस का तस आगे बढ़ाता है या लगभग हर जगह स्थिर है, और backward अपना कुछ लौटाता है: उलटे, "
+            "scaled या clipped ग्रेडिएंट, straight-through या surrogate ढलान। यह ग़लती नहीं, design है; पर gradcheck फ़ेल "
+            "होगा और ग्रेडिएंट अब यह नहीं बताते कि loss कैसे बदलेगा।"
+        ),
+    ),
 )

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._words import repair_ops
 from numdebug.report.model import Repair
 from numdebug.rules import Anywhere, Found, seen
@@ -93,4 +93,22 @@ bug = Bug(
     symptoms=("accuracy below the published one", "same input gives different output", "evaluation is random"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="ट्रेन हो चुके नेटवर्क के evaluation में dropout या batch statistics चालू हैं",
+        symptoms=(
+            "accuracy प्रकाशित (published) accuracy से कम आती है",
+            "एक ही इनपुट पर आउटपुट बदलता रहता है",
+            "evaluation के नतीजे हर बार बदलते हैं (random)",
+        ),
+        fix="नेटवर्क का evaluation, evaluation mode में करें: उससे पहले model.eval()",
+        what=(
+            "training mode में dropout units को random ढंग से गिराता है और batch normalisation सामने की rows का mean और "
+            "variance लेता है; model.eval() के बिना evaluation में भी यही चलता रहता है। एक ही इनपुट पर हर बार दूसरा उत्तर "
+            "आता है, या उत्तर बैच की बाक़ी rows पर निर्भर करता है, और नापी गई accuracy असल से कम आती है।"
+        ),
+        fixes={
+            "pass training=self.training to the dropout": "dropout को training=self.training दें",
+            "let the layer keep running statistics": "लेयर को running statistics रखने दें",
+        },
+    ),
 )

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._words import reaches, repair_ops
 from numdebug.report.model import Repair
 from numdebug.rules import Found, seen
@@ -104,4 +104,17 @@ bug = Bug(
     symptoms=("different from run to run", "loss becomes NaN"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="empty() की memory, लिखे जाने से पहले इस्तेमाल हुई",
+        symptoms=("हर रन में परिणाम अलग आता है", "loss NaN हो जाता है"),
+        fix="zeros() इस्तेमाल करें, या उसे initialise करें",
+        what=(
+            "empty() वही देता है जो memory में पड़ा था: अक्सर 0, कभी बहुत बड़ी संख्याएँ या NaN। सारे seed लगाने पर भी "
+            "परिणाम हर रन में बदलते हैं, और देखने जाओ तो गड़बड़ी ग़ायब हो जाती है।"
+        ),
+        fixes={
+            "initialise it": "इसे initialise करें",
+            "start from zeros": "शून्य (zeros) से शुरू करें",
+        },
+    ),
 )

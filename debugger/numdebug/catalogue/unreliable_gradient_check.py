@@ -18,7 +18,7 @@ Read on
 
 from __future__ import annotations
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._words import number
 from numdebug.rules import Above, Found, seen
 
@@ -70,4 +70,14 @@ bug = Bug(
     symptoms=("gradcheck fails",),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="difference quotient, जिसमें ज़्यादातर rounding का शोर है",
+        symptoms=("gradcheck फ़ेल होता है",),
+        fix="दोनों मान float64 में निकालें, या बड़ा step लें (eps का घनमूल (cube root) गुणा x का आकार)",
+        what=(
+            "(f(x + h) - f(x - h)) / 2h लगभग बराबर संख्याओं को घटाता है, और rounding से eps |f| / h जितनी ग़लती रह जाती "
+            "है: float32 में 1e-6 के step पर 0.1 |f|। ऐसी जाँच या तो सही ग्रेडिएंट को ग़लत ठहराती है, या ढीली tolerance "
+            "के साथ ग़लत को पास कर देती है।"
+        ),
+    ),
 )

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._words import number, repair_ops
 from numdebug.report.model import Repair
 from numdebug.rules import Anywhere, Found, seen
@@ -63,4 +63,23 @@ bug = Bug(
     symptoms=("simulation explodes", "state oscillates and grows", "loss grows"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="explicit time step, जो stability की सीमा से बाहर है",
+        symptoms=(
+            "simulation के मान बेकाबू बढ़ते हैं (explode)",
+            "state झूलता (oscillate) है और बढ़ता जाता है",
+            "loss बढ़ता जाता है",
+        ),
+        fix="छोटा time step लें, या implicit या adaptive method इस्तेमाल करें",
+        what=(
+            "x + h * f(x) state के हर mode को 1 + h * lambda से गुणा करता है; जहाँ यह आकार में 1 से बड़ा है, वहाँ state "
+            "लक्ष्य से आगे निकलता है, झूलता है और हर स्टेप उसी गुणक से बढ़ता है। परिणाम का समीकरण से कोई संबंध नहीं रहता, "
+            "और overflow होने तक वह भौतिक दोलन जैसा दिखता है।"
+        ),
+        fixes={
+            "take a smaller step, or use an implicit or adaptive method": (
+                "छोटा time step लें, या implicit या adaptive method इस्तेमाल करें"
+            ),
+        },
+    ),
 )

@@ -20,7 +20,7 @@ Read on
 
 from __future__ import annotations
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._words import number
 from numdebug.rules import Anywhere, Found, seen
 
@@ -71,4 +71,22 @@ bug = Bug(
     symptoms=("loss stuck", "loss stuck at log(C)", "early layers do not learn", "gradient is tiny"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="लेयर-दर-लेयर सिकुड़ते ग्रेडिएंट",
+        symptoms=(
+            "loss अटका रहता है",
+            "loss log(C) पर अटका रहता है",
+            "शुरुआती लेयर नहीं सीखतीं",
+            "ग्रेडिएंट बहुत ही छोटा है",
+        ),
+        fix=(
+            "kaiming initialisation के साथ ReLU या GELU, residual connections, या लेयरों के बीच normalisation इस्तेमाल "
+            "करें"
+        ),
+        what=(
+            "हर लेयर या time step ग्रेडिएंट को 1 से छोटे गुणक से गुणा करता है (sigmoid में ज़्यादा से ज़्यादा 1/4), और "
+            "दर्जन भर के बाद पहली लेयरों तक उसका दस लाखवाँ हिस्सा पहुँचता है। शुरुआती लेयर वैसी ही random रहती हैं जैसी "
+            "initialise हुई थीं, और loss वहीं रुकता है जहाँ एक स्थिर अनुमान पहुँचा देता।"
+        ),
+    ),
 )

@@ -18,7 +18,7 @@ Read on
 
 from __future__ import annotations
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._digits import wrong_by
 from numdebug.catalogue._words import repair_ops
 from numdebug.rules import Found, seen
@@ -74,4 +74,23 @@ bug = Bug(
     symptoms=("negative variance", "accuracy below the published one", "different from float64"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="variance, जो E[x²] - E[x]² से निकाला गया",
+        symptoms=(
+            "variance ऋणात्मक आता है",
+            "accuracy प्रकाशित (published) accuracy से कम आती है",
+            "परिणाम float64 से अलग आता है",
+        ),
+        fix="वर्ग करने से पहले mean घटाएँ, या x.var() इस्तेमाल करें",
+        what=(
+            "mean फैलाव से बहुत बड़ा हो तो E[x²] और E[x]² के आगे के अंक एक ही होते हैं, और उनका अंतर बस rounding का "
+            "बचा-खुचा है: float32 में 1e6, 1e6+1, 1e6+2 के लिए 0.667 की जगह -65536। variance 0 या ऋणात्मक आता है, और उसके "
+            "root से भाग खाने वाली हर चीज़ ग़लत या NaN हो जाती है।"
+        ),
+        fixes={
+            "subtract the mean before squaring (two passes), or use x.var(correction=0)": (
+                "वर्ग करने से पहले mean घटाएँ (दो pass में), या x.var(correction=0) इस्तेमाल करें"
+            ),
+        },
+    ),
 )

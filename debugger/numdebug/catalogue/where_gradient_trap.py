@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._words import repair_ops
 from numdebug.report.model import Repair
 from numdebug.rules import Found, form, seen
@@ -95,4 +95,17 @@ bug = Bug(
     symptoms=("gradient is NaN, loss is fine",),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="where जिस branch को छोड़ता है, वही ग्रेडिएंट बिगाड़ती है",
+        symptoms=("ग्रेडिएंट NaN है, जबकि loss ठीक है",),
+        fix="एक और where लगाकर argument को ऑपरेशन से पहले ही सुरक्षित बनाएँ",
+        what=(
+            "where(x > 0, sqrt(x), 0) forward pass में सही है। backward pass में छोड़ी गई branch को 0 ग्रेडिएंट मिलता है, "
+            "और 0 गुणा उसका अनंत derivative NaN है: loss स्वस्थ दिखता है, और अगले स्टेप में उसके नीचे का हर weight NaN हो "
+            "जाता है।"
+        ),
+        fixes={
+            "make the argument safe where the branch is dropped": "जहाँ branch छोड़ी जाती है, वहाँ argument को सुरक्षित मान दें",
+        },
+    ),
 )

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numdebug.catalogue._bug import Bug
+from numdebug.catalogue._bug import Bug, Words
 from numdebug.catalogue._words import number
 from numdebug.evidence import Evidence
 from numdebug.report.model import Repair
@@ -134,4 +134,38 @@ bug = Bug(
     symptoms=("loss is stuck", "accuracy below the published one", "trains slower than it should", "gradcheck fails"),
     broken={"torch": BROKEN},
     fixed={"torch": FIXED},
+    hindi=Words(
+        title="backward, जो अपने forward का derivative नहीं है",
+        symptoms=(
+            "loss अटका रहता है",
+            "accuracy प्रकाशित (published) accuracy से कम आती है",
+            "ट्रेनिंग जितनी होनी चाहिए उससे धीमी चलती है",
+            "gradcheck फ़ेल होता है",
+        ),
+        fix="forward के सूत्र का derivative फिर से निकालें, और float64 में gradcheck से जाँचें",
+        what=(
+            "autograd फ़ंक्शन का backward वह ग्रेडिएंट नहीं लौटाता जो उसके forward का है: कोई गुणक या पद छूट गया, चिह्न "
+            "ग़लत है, या mask उलटा है। ट्रेनिंग ग़लत दिशा में उतरती है: loss घटता तो है, पर धीमे और ज़्यादा ऊँचे मान तक, "
+            "और NaN कभी नहीं आता।"
+        ),
+        fixes={
+            "find what cuts or bends the gradient on its way to {}": (
+                "पता करें कि {} तक जाते हुए ग्रेडिएंट को क्या काटता या मोड़ता है"
+            ),
+            "change the sign": "चिह्न (sign) बदलें",
+            "multiply the gradient by {}": "ग्रेडिएंट को {} से गुणा करें",
+            "correct the formula where the elements are wrong": "जहाँ elements ग़लत हैं, वहाँ सूत्र ठीक करें",
+            "return the gradient for {}": "{} का ग्रेडिएंट लौटाएँ",
+            "differentiate the forward again: a term or factor is missing": (
+                "forward का derivative फिर से निकालें: कोई पद या गुणक छूट गया है"
+            ),
+            "multiply by {} on this line": "इस लाइन पर {} से गुणा करें",
+            "divide by {} on this line": "इस लाइन पर {} से भाग दें",
+            "invert the condition on this line": "इस लाइन की शर्त उलट दें",
+            "the power {} on this line": "इस लाइन पर घात (power) {} रखें",
+            "the other sign on this line": "इस लाइन पर चिह्न (sign) बदलें",
+            "on this line, the other sign between the two terms": "इस लाइन पर दोनों पदों के बीच का चिह्न (sign) बदलें",
+            "on this line, {} in place of {}": "इस लाइन पर {1} की जगह {0} इस्तेमाल करें",
+        },
+    ),
 )
