@@ -60,7 +60,7 @@ def test_json_to_a_file_leaves_stdout_empty(numdebug, tmp_path, schema):
     assert report["verdict"].startswith("nothing found in 1 step (")
     rendered = numdebug("prompt", "render", "out.json")
     assert rendered.code == 0
-    assert "No diagnosis was made." in rendered.out
+    assert "no diagnosis was made" in rendered.out
 
 
 def test_a_clean_program_as_text_and_concise(numdebug, tmp_path):

@@ -12,9 +12,10 @@ import pytest
 import numdebug
 from numdebug.catalogue import bugs
 from numdebug.evidence import Evidence, Number
+from numdebug.explain import offline
 from numdebug.explain.claims import KINDS, LONGEST
 from numdebug.explain.items import Items
-from numdebug.explain.offline import TOPICS, claims
+from numdebug.explain.offline import TOPICS
 from numdebug.explain.phrases import LANGUAGES, Say, en, hi
 from numdebug.explain.proofs import proof
 from numdebug.recording import Site
@@ -117,7 +118,7 @@ CASES = [(name, language) for name in REPORTS for language in LANGUAGES]
 
 
 def told(one: Report, language: str = "en") -> str:
-    return " ".join(c.text for c in claims(Items(one), language))
+    return " ".join(c.text for c in offline.explain(Items(one), language))
 
 
 def test_both_languages_have_the_same_phrases_and_slots():
@@ -131,7 +132,7 @@ def test_both_languages_have_the_same_phrases_and_slots():
 @pytest.mark.parametrize(("name", "language"), CASES)
 def test_every_claim_is_short_whole_and_cited(name, language):
     items = Items(REPORTS[name])
-    found = claims(items, language)
+    found = offline.explain(items, language)
     assert found
     for c in found:
         assert c.kind in KINDS and c.cites and c.subjects
@@ -151,20 +152,20 @@ def test_no_number_is_told_that_the_report_does_not_hold(name, language):
     for d in REPORTS[name].diagnoses:
         if d.bug in known and known[d.bug].hindi is not None:
             held += [float(n) for n in NUMBER.findall(known[d.bug].hindi.what)]
-    for c in claims(items, language):
+    for c in offline.explain(items, language):
         for n in NUMBER.findall(c.text):
             assert any(abs(float(n) - h) <= 5e-3 * abs(h) + 1e-12 for h in held), f"{n} in {c.text!r}"
 
 
 @pytest.mark.parametrize(("name", "language"), CASES)
 def test_no_word_of_ours_is_in_the_running_text(name, language):
-    for c in claims(Items(REPORTS[name]), language):
+    for c in offline.explain(Items(REPORTS[name]), language):
         text = re.sub(r"`[^`]*`", "", c.text)
         assert not re.search(r"\b(?:[DEXNF]\d+|RUN|PROBES|evidence|diagnosis|probe)\b", text), text
 
 
 def test_a_failure_is_told_in_the_order_in_which_it_is_read():
-    kinds = [c.kind for c in claims(Items(REPORTS["failure"]))]
+    kinds = [c.kind for c in offline.explain(Items(REPORTS["failure"]))]
     assert kinds[0] == "cause" and kinds.index("cause") < kinds.index("order") < kinds.index("fix") < kinds.index("check") < len(kinds) - 1
     assert kinds[-1] == "ruled_out"
     text = told(REPORTS["failure"])
@@ -174,9 +175,9 @@ def test_a_failure_is_told_in_the_order_in_which_it_is_read():
 
 
 def test_the_patch_is_on_the_fix_and_the_line_stays_home_without_source():
-    (fix,) = [c for c in claims(Items(REPORTS["failure"])) if c.kind == "fix"]
+    (fix,) = [c for c in offline.explain(Items(REPORTS["failure"])) if c.kind == "fix"]
     assert fix.patch == DIFF and fix.cites == ("D1.fix",)
-    without = [c.text for c in claims(Items(REPORTS["failure"], with_source=False))]
+    without = [c.text for c in offline.explain(Items(REPORTS["failure"], with_source=False))]
     assert not any("torch.exp" in text for text in without)
 
 
@@ -186,7 +187,7 @@ def test_a_trial_says_where_the_loss_should_go():
 
 
 def test_findings_beyond_the_first_are_shorter_and_no_more_than_a_few():
-    by = {name: [c for c in claims(Items(REPORTS["many"])) if name in c.subjects] for name in ("D1", "D2", "D5", "D6")}
+    by = {name: [c for c in offline.explain(Items(REPORTS["many"])) if name in c.subjects] for name in ("D1", "D2", "D5", "D6")}
     assert len(by["D1"]) > 2 * len(by["D2"]) > 0 and by["D5"] and not by["D6"]
     assert "more findings" in told(REPORTS["many"])
 
@@ -203,7 +204,7 @@ def test_a_clean_run_proves_nothing_beyond_itself():
 
 
 def test_topics_that_were_found_are_not_listed_as_not_found():
-    last = claims(Items(REPORTS["failure"]))[-1].text
+    last = offline.explain(Items(REPORTS["failure"]))[-1].text
     assert "overflow" not in last and "lost digits" in last
 
 
@@ -235,7 +236,7 @@ FATES = {
 @pytest.mark.parametrize("fate", FATES.values(), ids=FATES)
 def test_where_nothing_was_seen_it_says_what_happened_and_what_to_do(fate, language):
     verdict = nothing_seen("model.py", fate)
-    found = claims(Items(report(verdict=verdict, ops=0, steps=0, backward=False)), language)
+    found = offline.explain(Items(report(verdict=verdict, ops=0, steps=0, backward=False)), language)
     assert [c.kind for c in found] == ["cause", "check"]
     assert "model.py" in found[0].text
     if fate.raised and not fate.raised.get("missing"):
@@ -312,7 +313,7 @@ def test_what_has_no_hindi_is_quoted_and_marked():
 
 @pytest.mark.parametrize("name", REPORTS)
 def test_no_english_sentence_stands_unmarked_in_hindi(name):
-    for c in claims(Items(REPORTS[name]), "hi"):
+    for c in offline.explain(Items(REPORTS[name]), "hi"):
         text = re.sub(r"“[^”]*”|`[^`]*`|\([^)]*\)", "", c.text)
         assert not re.search(r"(?:\b[a-z]+ ){5}", text) or c.cites[0].endswith(".code"), text
 
@@ -328,6 +329,6 @@ def test_a_real_diagnosis_is_explained(diagnose, tmp_path):
     found = diagnose(file).report
     for language in LANGUAGES:
         items = Items(found)
-        assert [c.kind for c in claims(items, language)][:2] == ["cause", "cause"]
-        assert all(one in items for c in claims(items, language) for one in c.cites)
+        assert [c.kind for c in offline.explain(items, language)][:2] == ["cause", "cause"]
+        assert all(one in items for c in offline.explain(items, language) for one in c.cites)
     assert "weight = torch.exp(q @ keys.T)" in told(found) and "numdebug repeated the failing step" in told(found)

@@ -75,6 +75,8 @@ def observe(spec: Spec, journal: Journal) -> Deadline:
     wishes = Wishes(tuple(inputs.parse(text) for text in spec.inputs), spec.call)
     options = spec.options
     folder = Path(spec.path).parent
+    if options.get("patch"):
+        script = replace(script, texts=patched(options["patch"], folder))
     state = State()
     watcher = observing.watch(folder=folder, journal=journal, options=options)
     deadline = Deadline(observing.Stop)

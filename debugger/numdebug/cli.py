@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import click
 
 from numdebug import __version__
 from numdebug.errors import INTERRUPTED, OURS, REPORT_AT, USAGE, UserError
+from numdebug.explain import commands
 from numdebug.formats import NARROW
 from numdebug.report.escape import one_line
 
@@ -65,6 +67,8 @@ def cli() -> None:
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the report there instead of to stdout.")
 @click.option("--why", metavar="ID", help="Say why this bug's rule did or did not fire.")
 @click.option("--notes", is_flag=True, help="Show hazards by shape only, too.")
+@click.option("--explain", "explained", is_flag=True, help="Explain the report in plain words; see numdebug explain for the options below.")
+@commands.model_options
 def diagnose(
     target: str,
     args: tuple[str, ...],
@@ -82,6 +86,8 @@ def diagnose(
     output: Path | None,
     why: str | None,
     notes: bool,
+    explained: bool,
+    **asked: Any,
 ) -> int:
     """Run a Python file under observation and name the line that makes its numbers go wrong.
 
@@ -95,24 +101,28 @@ def diagnose(
         diagnosing.check_writable(output, target)
     if why is not None and why not in diagnosing.families():
         raise diagnosing.unknown("bug", why, diagnosing.families(), "numdebug bugs")
-    progress(f"running {target}; the report follows when it has ended (Ctrl-C to stop it now)")
-    outcome = diagnosing.diagnose(
-        diagnosing.Request(
-            target,
-            args,
-            inputs,
-            probes,
-            select,
-            ignore,
-            max_steps,
-            timeout,
-            rerun=False if no_rerun else None,
-            call=False if no_call else None,
-            form=narrow,
-            check_gradients=check_gradients,
-        )
+    request = diagnosing.Request(
+        target,
+        args,
+        inputs,
+        probes,
+        select,
+        ignore,
+        max_steps,
+        timeout,
+        rerun=False if no_rerun else None,
+        call=False if no_call else None,
+        form=narrow,
+        check_gradients=check_gradients,
     )
+    explaining = commands.beforehand(explained, asked)
+    progress(f"running {target}; the report follows when it has ended (Ctrl-C to stop it now)")
+    outcome = diagnosing.diagnose(replace(request, hide=explaining.hide) if explaining else request)
+    if explaining and form == "json":
+        outcome.report.explanation = explaining.published(outcome, request)
     write(rendered(outcome, form, output is None, notes), output)
+    if explaining and form != "json":
+        explaining.tell(outcome, request)
     if why is not None:
         from numdebug import listing
 
@@ -236,34 +246,9 @@ def probe(name: str, target: str, args: tuple[str, ...], form: str, timeout: flo
     return outcome.exit_code
 
 
-@cli.group()
-def prompt() -> None:
-    """The prompt for a language model, made offline. Nothing is sent anywhere."""
-
-
-@prompt.command("render")
-@click.argument("report", type=click.Path(path_type=Path), metavar="REPORT.json")
-@click.option("--no-source", is_flag=True, help="Leave source code out: no diffs.")
-def prompt_render(report: Path, no_source: bool) -> None:
-    """Print the prompt that belongs to a JSON report."""
-    from numdebug import prompting
-    from numdebug.report import json
-
-    try:
-        text = report.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as why:
-        raise UserError(
-            f"{report} cannot be read: {getattr(why, 'strerror', None) or why}; make a report with --format json -o {report}."
-        ) from None
-    write(prompting.render(json.parse(text), with_source=not no_source), None)
-
-
-@prompt.command("show")
-def prompt_show() -> None:
-    """Print the prompt's template."""
-    from numdebug import prompting
-
-    write(prompting.template(), None)
+cli.add_command(commands.explain)
+cli.add_command(commands.ask)
+cli.add_command(commands.prompt)
 
 
 def rendered(outcome: Outcome, form: str, to_terminal: bool, notes: bool = False) -> str:

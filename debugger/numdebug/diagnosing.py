@@ -42,6 +42,7 @@ class Request:
     check_gradients: bool = False
     only_evidence: bool = False  # probe, but judge nothing
     form: str | None = None  # a narrower number format to try the step in
+    patch: str | None = None  # a diff that the program runs with; its files stay as they are
     hide: tuple[str, ...] = ()  # names of environment variables that the program must not see
 
 
@@ -78,6 +79,7 @@ def diagnose(request: Request) -> Outcome:
             "probes": [*probes, *(["formats"] if request.form else [])] if probes else None,
             "as": request.form,
             "check_gradients": request.check_gradients,
+            "patch": request.patch,
             "no_rerun": not (settings.rerun if request.rerun is None else request.rerun),
         },
     )

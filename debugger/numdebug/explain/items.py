@@ -69,7 +69,11 @@ class Items:
         a, b = self.all[first], self.all[second]
         if b.kind == "consequence" and (a.id == b.of or (a.kind == "evidence" and a.id in self.rests_on[b.of])):
             return True
-        return a.at is not None and b.at is not None and a.at < b.at
+        if a.at is None or b.at is None:
+            return False
+        if a.at == b.at and a.kind == b.kind == "evidence":  # a probe lists what it found in the order of the run
+            return a.says[0].split(" at ")[0] == b.says[0].split(" at ")[0] and list(self.all).index(first) < list(self.all).index(second)
+        return a.at < b.at
 
     def _items(self) -> Iterator[Item]:
         report = self.report
@@ -129,6 +133,8 @@ def _run(report: Report) -> Iterator[str]:
     yield f"stopped because: {seen.stopped_because}"
     if seen.first_bad_step is not None:
         yield f"the first bad step is step {seen.first_bad_step}"
+    if not report.diagnoses:
+        yield "no diagnosis was made"
     yield from (f"called by numdebug, not by the program: {call}" for call in seen.guessed)
     yield from (f"environment: {name} {value}" for name, value in report.environment.items())
 
@@ -159,7 +165,7 @@ def _evidence(e: Evidence) -> Item:
         said.append(f"step {e.site.step}")
     said += [f"{_spaced(k)}: {v}" for k, v in values.items()]
     said += [f"{_spaced(k)}: {n.value}{f' {n.unit}' if n.unit else ''}" for k, n in e.numbers.items()]
-    phase = PHASES.get(str(e["phase"]))
+    phase = 3 + PHASES.get(str(e["what"]).split()[0], 0) if e.kind == "symptom" else PHASES.get(str(e["phase"]))
     at = (e.site.step, phase) if e.site is not None and e.site.step is not None and phase is not None else None
     return Item(e.id, "evidence", tuple(said), e.site, at=at, values=(*values.values(), *(n.value for n in e.numbers.values())))
 

@@ -29,7 +29,7 @@ FORETOLD = "foretold: "
 MECHANISM = 260  # characters of the catalogue's explanation of a bug
 
 
-def claims(items: Items, language: str = "en") -> list[Claim]:
+def explain(items: Items, language: str = "en") -> list[Claim]:
     """The explanation of a report, in the order in which a person wants to read it."""
     say = Say(language)
     report = items.report

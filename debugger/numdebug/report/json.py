@@ -34,6 +34,7 @@ def publish(report: Report) -> dict[str, Any]:
         "probes": to_plain(report.probes),
         "comparisons": to_plain(report.comparisons),
         "excerpts": to_plain(report.excerpts),
+        **({"explanation": report.explanation} if report.explanation is not None else {}),
     }
 
 

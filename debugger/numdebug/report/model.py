@@ -196,3 +196,4 @@ class Report:
     probes: list[ProbeRun] = field(default_factory=list)
     comparisons: list[Comparison] = field(default_factory=list)
     excerpts: list[Excerpt] = field(default_factory=list)
+    explanation: dict[str, Any] | None = None  # as published: who says what, resting on which ids

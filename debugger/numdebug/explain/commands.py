@@ -1,0 +1,305 @@
+"""`numdebug explain` and `numdebug ask`, and the options that they share with `diagnose --explain`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from numdebug.errors import UserError
+from numdebug.report.escape import one_line
+
+if TYPE_CHECKING:
+    from numdebug.diagnosing import Outcome, Request
+    from numdebug.explain.explaining import Explanation
+    from numdebug.explain.session import Session, Wish
+    from numdebug.report.model import Report
+
+REPORT = click.argument("report", type=click.Path(path_type=Path), metavar="REPORT.json")
+
+
+def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Which model is asked, and what it is sent."""
+    options = (
+        click.option("--model", metavar="NAME", help="The model to ask (or NUMDEBUG_MODEL, or your configuration file)."),
+        click.option("--base-url", metavar="URL", help="An OpenAI-compatible server, for instance http://localhost:8080/v1."),
+        click.option("--api-key", metavar="KEY", help="Its key; better in NUMDEBUG_API_KEY. A server on this machine needs none."),
+        click.option("--language", metavar="CODE", help="en, hi, de, zh, ...; without a model en and hi."),
+        click.option(
+            "--prompt",
+            "prompt_file",
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+            help="A template of your own; see numdebug prompt show.",
+        ),
+        click.option("--no-source", is_flag=True, help="Send no line of the program."),
+        click.option("--dry-run", is_flag=True, help="Print the exact request and its size in tokens, and send nothing."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def wish(
+    model: str | None,
+    base_url: str | None,
+    api_key: str | None,
+    language: str | None,
+    prompt_file: Path | None,
+    no_source: bool,
+    dry_run: bool,
+    **more: Any,
+) -> Wish:
+    """The shared options as a wish. Raises UserError for a template that cannot be read."""
+    from numdebug import prompting
+    from numdebug.explain.session import Wish
+    from numdebug.explain.settings import Flags
+
+    prompt = prompting.prompt(file=prompt_file) if prompt_file is not None else None
+    return Wish(Flags(base_url, model, api_key), language, prompt, not no_source, dry_run, **more)
+
+
+@click.command()
+@REPORT
+@model_options
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def explain(report: Path, form: str, **options: Any) -> int:
+    """Explain a JSON report in plain words: what happened, in which order, why, how to fix it, how to check that.
+
+    Works offline. With a server and a model named, the model writes the explanation, and every statement of it is checked against the
+    report; what the report does not back is removed. Nothing of the program is run.
+    """
+    from numdebug.explain.session import Session
+
+    read, source = load(report)
+    return spoken(Session(read, source, wish(**options), complain), form)
+
+
+@click.command()
+@REPORT
+@click.argument("question")
+@click.argument("args", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS...]")
+@model_options
+@click.option("--rounds", type=click.IntRange(min=0, max=10), default=3, show_default=True, help="How often the model may ask for probes.")
+@click.option("--no-rerun", is_flag=True, help="Never run the program: the model may ask for no probes.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the report with the new evidence there.")
+def ask(
+    report: Path, question: str, args: tuple[str, ...], rounds: int, no_rerun: bool, form: str, output: Path | None, **options: Any
+) -> int:
+    """Ask a model about a JSON report: numdebug ask report.json "why not bfloat16?"
+
+    The same rules hold: only what the report backs is shown. The model may ask for probes by name; they run the program here, and what
+    they find is evidence of the report (-o keeps it).
+    """
+    from numdebug import diagnosing
+    from numdebug.explain.session import Session
+
+    if output is not None:
+        diagnosing.check_writable(output)
+    read, source = load(report)
+    program = None if no_rerun else program_of(read, report, args)
+    if program is None and rounds and not no_rerun:
+        complain(f"{read.program.path} is not at hand or has changed since; the model may ask for no probes")
+    session = Session(read, source, wish(**options, question=question, rounds=rounds if program is not None else 0), complain, program)
+    code = spoken(session, form)
+    if output is not None:
+        from numdebug.report import json as published
+
+        output.write_text(published.render(session.report), encoding="utf-8")
+    return code
+
+
+@click.group()
+def prompt() -> None:
+    """Texts made of a report offline: the prompt for a language model, a summary, a comment, a commit message. Nothing is sent anywhere."""
+
+
+@prompt.command("list")
+def prompt_list() -> None:
+    """List the templates."""
+    from numdebug import prompting
+
+    _out("".join(f"{name}\n" for name in prompting.names()))
+
+
+@prompt.command("show")
+@click.argument("name", required=False)
+def prompt_show(name: str | None) -> None:
+    """Print a template: the prompt's, or the one called NAME."""
+    from numdebug import prompting
+
+    _out(prompting.template(name or prompting.TEMPLATE))
+
+
+@prompt.command("render")
+@click.argument("report", type=click.Path(path_type=Path), metavar="[REPORT.json]", required=False)
+@click.option("--template", metavar="NAME", help="One of numdebug prompt list; without it, the prompt.")
+@click.option("--prompt", "prompt_file", type=click.Path(path_type=Path), metavar="FILE", help="A template of your own.")
+@click.option("--no-source", is_flag=True, help="Leave source code out: no diffs, no lines of the program.")
+def prompt_render(report: Path | None, template: str | None, prompt_file: Path | None, no_source: bool) -> None:
+    """Print the text that belongs to a JSON report; without one, a guide to paste into any chat."""
+    from numdebug import prompting
+
+    which = prompting.prompt(template or prompting.TEMPLATE, prompt_file)
+    _out(prompting.render(load(report)[0] if report is not None else None, not no_source, which))
+
+
+def load(file: Path) -> tuple[Report, Callable[[str], str | None]]:
+    """A report and the sources of its program: as they lie there where they are unchanged, else unknown."""
+    from numdebug.report import json as published
+
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as why:
+        raise UserError(
+            f"{file} cannot be read: {getattr(why, 'strerror', None) or why}; make a report with --format json -o {file}."
+        ) from None
+    report = published.parse(text)
+    folder = _folder(report, file)
+
+    def source(name: str) -> str | None:
+        path = folder / name
+        if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
+            return None
+        found = path.read_text(encoding="utf-8", errors="replace")
+        return found if _unchanged(report, name, found) else None
+
+    return report, source
+
+
+def program_of(report: Report, file: Path, args: tuple[str, ...]) -> Request | None:
+    """How to run the report's program again; None where it is gone or has changed."""
+    from numdebug.diagnosing import Request
+
+    name, _, call = report.program.path.partition(":")
+    path = _folder(report, file) / Path(name).name
+    if not path.is_file() or not _unchanged(report, path.name, path.read_text(encoding="utf-8", errors="replace")):
+        return None
+    return Request(f"{path}:{call}" if call else str(path), args)
+
+
+def _folder(report: Report, file: Path) -> Path:
+    """Where the program lies: as the path says from here, or beside the report."""
+    here = Path(report.program.path.partition(":")[0])
+    return here.parent if here.is_file() else file.parent / here.parent if (file.parent / here).is_file() else file.parent
+
+
+def _unchanged(report: Report, name: str, text: str) -> bool:
+    lines = text.split("\n")
+    shown = [x for x in report.excerpts if x.file == name]
+    return all(
+        [line.rstrip() for line in lines[x.line - 1 :][: x.text.count("\n") + 1]] == [line.rstrip() for line in x.text.split("\n")]
+        for x in shown
+    )
+
+
+def spoken(session: Session, form: str) -> int:
+    """Print the explanation, or the request of a dry run."""
+    if session.wish.dry_run:
+        click.echo(session.dry_run(), nl=False)
+        return 0
+    if form == "json":
+        click.echo(json.dumps(published(session.run(lambda claim: None)), indent=2, ensure_ascii=False))
+        return 0
+    tell(session)
+    return 0
+
+
+def tell(session: Session) -> Explanation:
+    """The explanation as text, each statement as it comes."""
+    from numdebug.explain.show import Shown
+
+    on_terminal = sys.stdout.isatty()
+    width = min(shutil.get_terminal_size((100, 24)).columns, 140) if on_terminal else 100
+    shown = Shown(_out, width, on_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb", session.language)
+    if session.settings.server is not None:
+        shown.line(f"explanation by {session.settings.server.model}; every statement was checked against the report", "bold")
+    done = session.run(shown.claim)
+    if done.cut:
+        shown.line(f"{done.cut}.")
+    if done.problem:
+        complain(done.problem if done.claims else f"{done.problem.rstrip('.')}; the explanation above is numdebug's own")
+    return done
+
+
+class Beforehand:
+    """What `diagnose --explain` settles before the program runs: a wrong template or file is not noticed an hour later."""
+
+    def __init__(self, asked: dict[str, Any]) -> None:
+        from numdebug.explain.settings import find
+
+        self.wish = wish(**asked)
+        self.hide = find(self.wish.flags).hide
+
+    def session(self, outcome: Outcome, request: Request) -> Session:
+        """The report that was made, ready to be explained."""
+        from numdebug.explain.session import Session
+
+        return Session(outcome.report, outcome.source, self.wish, complain, replace(request, hide=self.hide))
+
+    def tell(self, outcome: Outcome, request: Request) -> None:
+        """The explanation below the report."""
+        session = self.session(outcome, request)
+        if self.wish.dry_run:
+            _out(session.dry_run())
+        else:
+            tell(session)
+
+    def published(self, outcome: Outcome, request: Request) -> dict[str, Any] | None:
+        """The explanation as part of the JSON report."""
+        session = self.session(outcome, request)
+        if self.wish.dry_run:
+            print(session.dry_run(), file=sys.stderr)
+            return None
+        return published(session.run(lambda claim: None))
+
+
+def beforehand(explained: bool, asked: dict[str, Any]) -> Beforehand | None:
+    """The wish for an explanation, checked; None without --explain. Raises UserError for options that need it."""
+    given = [name for name, value in asked.items() if value]
+    if not explained and given:
+        raise UserError(f"--{given[0].replace('prompt_file', 'prompt').replace('_', '-')} belongs to --explain; add that.")
+    return Beforehand(asked) if explained else None
+
+
+def published(done: Explanation) -> dict[str, Any]:
+    """An explanation as data."""
+    return {
+        "model": done.model or None,
+        "claims": [_claim(c, "model") for c in done.claims] + [_claim(c, "numdebug") for c in done.own],
+        "removed": len(done.removed),
+        "problem": done.problem or None,
+    }
+
+
+def _claim(claim: Any, by: str) -> dict[str, Any]:
+    return {
+        "by": by,
+        "kind": claim.kind,
+        "subjects": list(claim.subjects),
+        "cites": list(claim.cites),
+        "text": claim.text,
+        "patch": claim.patch,
+    }
+
+
+def _out(text: str) -> None:
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def complain(text: str) -> None:
+    """One line on stderr."""
+    print(f"numdebug: {one_line(text)}", file=sys.stderr, flush=True)

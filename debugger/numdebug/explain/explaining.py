@@ -1,0 +1,155 @@
+"""The explanation of a report: a model's claims as far as the report backs them, or, without a model, the same facts in our own words.
+
+The rule engine's verdict is never changed: claims only say what the report says. What the checker refuses is asked again once, then cut
+and counted, and said in our own words where it was about something that we would say, too. Whatever goes wrong with the server, nothing
+of the report is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from numdebug.explain.claims import MOST, Claim, Malformed, Reader
+from numdebug.explain.grounding import check
+from numdebug.explain.items import Items
+from numdebug.explain.server import Answer, NoAnswer
+
+Source = Callable[[str], str | None]
+Ask = Callable[[list[dict[str, Any]], Callable[[str], None]], Answer]  # messages, who hears the pieces -> the whole answer
+Accept = Callable[[Claim], "Claim | Removed"]
+SHOWN = 6  # complaints about one statement that are told to the model
+ESSENTIAL = ("cause", "fix")  # of every finding, said by the model or by us
+
+
+@dataclass(frozen=True)
+class Removed:
+    """A statement that is not shown, and why. `kind` and `about` where it was a claim: the diagnoses that it spoke of."""
+
+    what: str
+    why: tuple[str, ...]
+    kind: str = ""
+    about: tuple[str, ...] = ()
+
+
+@dataclass
+class Explanation:
+    """Accepted claims in order, what was removed, and one sentence where no model could be asked or its answer ended early."""
+
+    claims: list[Claim] = field(default_factory=list)
+    removed: list[Removed] = field(default_factory=list)
+    own: list[Claim] = field(default_factory=list)  # what is said in numdebug's own words
+    model: str = ""  # whose claims they are; empty: nobody's
+    problem: str = ""
+
+    @property
+    def cut(self) -> str:
+        """`2 statements removed: not backed by the evidence`; empty where nothing was removed."""
+        n = len(self.removed)
+        return f"{n} statement{'s' if n > 1 else ''} removed: not backed by the evidence" if n else ""
+
+
+class Listener:
+    """Takes claims out of the stream, checks each as soon as it is complete, and shows those that hold."""
+
+    def __init__(self, items: Items, source: Source, show: Callable[[Claim], None], accept: Accept) -> None:
+        self.items, self.source, self.show, self.accept = items, source, show, accept
+        self.reader = Reader()
+        self.kept: list[Claim] = []
+        self.refused: list[Removed] = []
+
+    def __call__(self, piece: str) -> None:
+        """A further piece of the answer."""
+        for found in self.reader.feed(piece):
+            if self.reader.seen > MOST or found in self.kept:
+                continue
+            judged = Removed(found.what, (found.why,)) if isinstance(found, Malformed) else self._judged(found)
+            if isinstance(judged, Removed):
+                self.refused.append(judged)
+            else:
+                self.kept.append(judged)
+                self.show(judged)
+
+    def _judged(self, claim: Claim) -> Claim | Removed:
+        why = check(claim, self.items, self.source)
+        about = tuple(dict.fromkeys(owner for name in claim.subjects for owner in self.items.owners(name)))
+        judged = Removed(claim.text, tuple(why[:SHOWN])) if why else self.accept(claim)
+        return Removed(judged.what, judged.why, claim.kind, about) if isinstance(judged, Removed) else judged
+
+
+def as_it_is(claim: Claim) -> Claim:
+    """Accept without a further test."""
+    return claim
+
+
+def explain(
+    items: Items,
+    messages: list[dict[str, Any]],
+    ask: Ask,
+    source: Source,
+    show: Callable[[Claim], None],
+    accept: Accept = as_it_is,
+) -> Explanation:
+    """A model's explanation. `accept` has the last word on a claim that the report backs: it tries patches, for instance.
+
+    A server that fails raises nothing: the explanation says so in `problem`.
+    """
+    first = Listener(items, source, show, accept)
+    problem = ""
+    try:
+        answer = _hear(ask, messages, first)
+        problem = _wholeness(first)
+        if first.refused:
+            second = Listener(items, source, show, accept)
+            said = {"role": "assistant", "content": answer.text}
+            _hear(ask, [*messages, said, {"role": "user", "content": again(first.refused)}], second)
+            first.kept += second.kept
+            first.refused = first.refused[len(second.kept) :]  # each corrected claim that holds takes the place of a refused statement
+    except NoAnswer as why:
+        problem = str(why)
+    return Explanation(first.kept, first.refused, problem=problem)
+
+
+def _hear(ask: Ask, messages: list[dict[str, Any]], listener: Listener) -> Answer:
+    heard: list[str] = []
+
+    def hear(piece: str) -> None:
+        heard.append(piece)
+        listener(piece)
+
+    answer = ask(messages, hear)
+    if not heard:  # a server that does not stream
+        listener(answer.text)
+    return answer
+
+
+def _wholeness(listener: Listener) -> str:
+    if listener.reader.seen == 0:
+        return "the model's answer holds no claims in the form that was asked for; try another model with --model"
+    return "" if listener.reader.closed else "the model's answer ended before it was complete"
+
+
+def again(refused: Sequence[Removed]) -> str:
+    """What the model is told of the statements that were refused."""
+    told = [f"{n}. {r.what}\n   refused: {'; '.join(r.why)}" for n, r in enumerate(refused, 1)]
+    return (
+        "The report does not back these statements:\n"
+        + "\n".join(told)
+        + "\n\nFor each, give a claim in words of the items that it cites, or leave it out. "
+        "Answer with JSON of the same form, corrected claims only."
+    )
+
+
+def in_our_words(done: Explanation, own: Sequence[Claim], items: Items) -> list[Claim]:
+    """Of our own explanation: all of it where the model said nothing, else the essential that it left out, and what was refused."""
+    if not done.claims:
+        return list(own)
+    said = {(c.kind, owner) for c in done.claims for name in c.subjects for owner in items.owners(name)}
+    refused = {(r.kind, owner) for r in done.removed for owner in r.about}
+    chosen = []
+    for claim in own:
+        about = {(claim.kind, owner) for name in claim.subjects for owner in items.owners(name)}
+        if about and not about & said and (claim.kind in ESSENTIAL or about & refused):
+            chosen.append(claim)
+    return chosen

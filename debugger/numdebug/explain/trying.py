@@ -1,0 +1,54 @@
+"""A patch that a model suggests is run before it is called working: the program with it, under observation, against the run without it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import replace
+
+from numdebug.diagnosing import Request, diagnose
+from numdebug.explain.grounding.patches import applied, file_of
+from numdebug.report.model import Diagnosis, Report
+
+FINDINGS = ("error", "warning")
+
+
+def try_patch(
+    patch: str, found: Diagnosis, before: Report, request: Request, source: Callable[[str], str | None]
+) -> tuple[str | None, str]:
+    """(the diff as it was tried, what the run showed) where it cures `found` and breaks nothing; else (None, why not).
+
+    Cured means: run again with the patch, the program gets at least as far, shows no finding that it did not show before, and not this
+    one any more.
+    """
+    file = file_of(patch)
+    text = source(file)
+    if text is None:
+        return None, f"{file} is not at hand to try it"
+    exact = diff_of(file, text, applied(patch, text))
+    if not exact:
+        return None, "the patch changes nothing"
+    after = diagnose(replace(request, patch=exact)).report
+    new = [d for d in after.diagnoses if d.severity in FINDINGS and d.bug not in {b.bug for b in before.diagnoses}]
+    seen, was = after.program.observed, before.program.observed
+    if any(d.bug == found.bug and _here(d, found) for d in after.diagnoses):
+        return None, f"run again with it, the program still shows {found.bug}"
+    if new:
+        return None, f"run again with it, the program shows {new[0].bug} instead"
+    if seen.first_bad_step is not None and (was.first_bad_step is None or seen.first_bad_step <= was.first_bad_step):
+        return None, f"run again with it, step {seen.first_bad_step} is not finite"
+    if seen.steps < was.steps or not seen.ops:
+        return None, f"run again with it, the program gets through {seen.steps} steps of {was.steps}: {seen.stopped_because}"
+    if "raised" in after.verdict:
+        return None, after.verdict
+    return exact, f"run again with this change, the program does not show {found.bug} any more in {seen.steps} steps"
+
+
+def _here(d: Diagnosis, found: Diagnosis) -> bool:
+    return d.site is None or found.site is None or (d.site.file == found.site.file and d.site.function == found.site.function)
+
+
+def diff_of(file: str, before: str, after: str) -> str:
+    """A unified diff with exact line numbers."""
+    lines = difflib.unified_diff(before.splitlines(keepends=True), after.splitlines(keepends=True), f"a/{file}", f"b/{file}")
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
