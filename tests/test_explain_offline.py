@@ -237,7 +237,7 @@ FATES = {
 def test_where_nothing_was_seen_it_says_what_happened_and_what_to_do(fate, language):
     verdict = nothing_seen("model.py", fate)
     found = offline.explain(Items(report(verdict=verdict, ops=0, steps=0, backward=False)), language)
-    assert [c.kind for c in found] == ["cause", "check"]
+    assert [c.kind for c in found] == ["evidence", "check"]
     assert "model.py" in found[0].text
     if fate.raised and not fate.raised.get("missing"):
         assert "ValueError" in found[0].text and "bad shape" in found[0].text and "3" in found[0].text

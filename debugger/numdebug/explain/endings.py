@@ -54,11 +54,11 @@ def claims(items: Items, say: Say, looked: str) -> Iterator[Claim]:
         return
     for key, pattern in _ENDINGS:
         if found := pattern.fullmatch(verdict):
-            yield Claim("cause", (RUN,), (RUN,), say(key, **_slots(found, say)))
+            yield Claim("evidence", (RUN,), (RUN,), say(key, **_slots(found, say)))
             slots = {**{k: v or "" for k, v in found.groupdict().items()}, "command": command}
             yield Claim("check", (RUN,), (RUN,), say(f"{key}_do", **slots))
             return
-    yield Claim("cause", (RUN,), (RUN,), say("other", text=say.quoted(verdict)))
+    yield Claim("evidence", (RUN,), (RUN,), say("other", text=say.quoted(verdict)))
 
 
 def _slots(found: re.Match[str], say: Say) -> dict[str, str]:

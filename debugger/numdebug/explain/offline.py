@@ -17,6 +17,7 @@ from numdebug.languages import fix_in, section, spoken
 from numdebug.recording import Site
 from numdebug.report.model import Diagnosis, Fix
 
+READ = ("cause", "order", "evidence", "fix", "check", "ruled_out")
 SHORT = 4  # findings after the first that are told, each in brief
 TOPICS = {
     "range": "nonfinite swallowed dtype_range stable_ops gradient_edges epsilons",
@@ -26,6 +27,7 @@ TOPICS = {
     "repeat": "repeatability",
 }
 FORETOLD = "foretold: "
+WHOLE = 1e9  # whole numbers below it are written out
 MECHANISM = 260  # characters of the catalogue's explanation of a bug
 
 
@@ -34,22 +36,30 @@ def explain(items: Items, language: str = "en") -> list[Claim]:
     say = Say(language)
     report = items.report
     found = [(f"D{n}", d) for n, d in enumerate(report.diagnoses, 1) if d.severity != "note"]
-    told: list[Claim] = []
     if report.comparisons:
-        told += versus.claims(items, say)
-    elif found:
-        told += _first(items, *found[0], say)
-        for name, d in found[1 : 1 + SHORT]:
-            told += _another(items, name, d, say)
-        if len(found) > 1 + SHORT:
-            told.append(Claim("evidence", (RUN,), (RUN,), say("rest")))
-        told += _looked(items, found, say)
-    else:
-        told += endings.claims(items, say, topics(items, set(), say))
-        told += _hazards(items, say)
-    told += [Claim("evidence", (RUN,), (RUN,), say("guessed", call=_call(call, say))) for call in report.program.observed.guessed[:1]]
-    told += [Claim("evidence", (n,), (n,), say("note", text=say.quoted(items[n].says[0]))) for n in _notes(items)]
-    return told
+        told = [*versus.claims(items, say), *_besides(items, say)]
+        return told if len(report.comparisons) > 1 else _by_kind(told)
+    if not found:
+        told = [*endings.claims(items, say, topics(items, set(), say)), *_hazards(items, say), *_besides(items, say)]
+        return _by_kind(told)
+    told = _by_kind([*_first(items, *found[0], say), *_besides(items, say)])
+    for name, d in found[1 : 1 + SHORT]:
+        told += _another(items, name, d, say)
+    if len(found) > 1 + SHORT:
+        told.append(Claim("evidence", (RUN,), (RUN,), say("rest")))
+    return [*told, *_looked(items, found, say)]
+
+
+def _by_kind(told: list[Claim]) -> list[Claim]:
+    return sorted(told, key=lambda c: READ.index(c.kind))
+
+
+def _besides(items: Items, say: Say) -> Iterator[Claim]:
+    """What numdebug called, where the program calls nothing itself, and the notes of the report."""
+    for call in items.report.program.observed.guessed[:1]:
+        yield Claim("evidence", (RUN,), (RUN,), say("guessed", call=_call(call, say)))
+    for name in _notes(items):
+        yield Claim("evidence", (name,), (name,), say("note", text=say.quoted(items[name].says[0])))
 
 
 def _first(items: Items, name: str, d: Diagnosis, say: Say) -> Iterator[Claim]:
@@ -137,13 +147,18 @@ def _in_numbers(d: Diagnosis, evidence: Sequence[Evidence], say: Say) -> str:
     for e in (by_id[name] for name in d.evidence if name in by_id):
         for key, number in {**e.facts, **{k: n.value for k, n in e.numbers.items()}}.items():
             if isinstance(number, str | int | float) and not isinstance(number, bool):
-                values.setdefault(key, f"{number:.4g}" if isinstance(number, float) else str(number))
+                values.setdefault(key, _short(number) if isinstance(number, float) else str(number))
     for sentence in spoken(known, say.language).measured:
         try:
             return sentence.format(**values)
         except KeyError:
             continue
     return ""
+
+
+def _short(number: float) -> str:
+    """Four digits; a whole number as one (65504, not 6.55e+04)."""
+    return f"{number:.0f}" if number.is_integer() and abs(number) < WHOLE else f"{number:.4g}"
 
 
 def _mechanism(d: Diagnosis, say: Say) -> str:

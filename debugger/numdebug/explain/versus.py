@@ -32,7 +32,7 @@ def claims(items: Items, say: Say) -> Iterator[Claim]:
     if allowed:
         name, c = max(allowed, key=lambda one: (not one[1].predicted, one[1].tolerance.atol if one[1].tolerance else 0.0))
         assert c.tolerance is not None
-        yield Claim("fix", (name,), (name,), say("tolerance", assertion=c.tolerance.assertion))
+        yield Claim("check", (name,), (name,), say("tolerance", assertion=c.tolerance.assertion))
 
 
 def _one(name: str, c: Comparison, say: Say) -> Iterator[Claim]:
@@ -46,7 +46,8 @@ def _one(name: str, c: Comparison, say: Say) -> Iterator[Claim]:
         why = say.part("why_real")
     else:
         why = say.part("why_other", text=say.quoted(c.because))
-    yield Claim("cause", (name,), (name,), say("differ_explained" if c.explained else "differ_real", a=c.a, b=c.b, why=why))
+    text = say("differ_explained" if c.explained else "differ_real", a=c.a, b=c.b, why=why)
+    yield Claim("evidence", (name,), (name,), text)
     slots = {"differing": c.differing, "size": c.size, "largest": _short(c.largest), "ulps": _short(c.ulps)}
     text = say("figures", output=c.output, format=c.format, **slots)
     if math.isfinite(c.ratio) and c.envelope:
@@ -57,7 +58,7 @@ def _one(name: str, c: Comparison, say: Say) -> Iterator[Claim]:
     if c.apart is not None and not c.explained:
         sites = [s for s in (c.apart.site_a, c.apart.site_b) if s is not None]
         places = say.each(list(dict.fromkeys(f"{s.file}:{s.line}" for s in sites))) or say.part("no_place")
-        yield Claim("cause", (name,), (name,), say("parted", op=c.apart.op, places=places, what=_what(c.apart.what, say)))
+        yield Claim("evidence", (name,), (name,), say("parted", op=c.apart.op, places=places, what=_what(c.apart.what, say)))
         if c.apart.proof:
             yield Claim("evidence", (name,), (name,), say("parted_proof", text=say.quoted(c.apart.proof)))
     if c.removed_by:
@@ -77,7 +78,7 @@ def _fix(items: Items, name: str, c: Comparison, say: Say) -> Claim:
         d = items.report.diagnoses[int(own[1:]) - 1]
         english = d.fix.summary if d.fix is not None else english
     told = (fix_in(say.language, c.explanation, english) or say.quoted(english)) if english else ""
-    return Claim("fix", (own or name,), (f"{own}.fix",) if own else (name,), say("fix_none", fix=told))
+    return Claim("fix" if own else "check", (own or name,), (f"{own}.fix",) if own else (name,), say("fix_none", fix=told))
 
 
 def _short(number: float) -> str:

@@ -27,7 +27,7 @@ PHRASES = {
     "cause_warning": "Nothing fails, but the results cannot be relied on. The cause is at {place}{where}: {title}.",
     "line": "The line reads: {code}",
     "mechanism": "Why this hurts: {what}",
-    "measured": "What was measured here: {text}.",
+    "measured": "Measured: {text}.",
     # -- what followed
     "spreads": "From this line it spreads {steps}.",
     "to_loss": "to the loss, which is {value} ({place})",
@@ -119,22 +119,19 @@ PHRASES = {
         "This is what the recorded numbers say. Trying the repair needs a second run of the program, which --no-rerun forbids."
     ),
     # -- what to do
-    "fix_patch": "What to change: {fix}. A ready patch is attached.",
-    "fix_words": "What to change: {fix}. There is no ready patch; the change has to be made by hand, at or near {place}.",
-    "fix_none": "What to change: {fix}.",
-    "check_failed": (
-        "To check it, run `{command}` after the change: this finding must be gone, and the step that failed must be finite."
-    ),
+    "fix_patch": "{fix}. A ready patch is attached.",
+    "fix_words": "{fix}. There is no ready patch; the change has to be made by hand, at or near {place}.",
+    "fix_none": "{fix}.",
+    "check_failed": "Run `{command}` after the change: this finding must be gone, and the step that failed must be finite.",
     "check_failed_step": (
-        "To check it, run `{command}` after the change: this finding must be gone, and the numbers must stay finite past step "
-        "{step}."
+        "Run `{command}` after the change: this finding must be gone, and the numbers must stay finite past step {step}."
     ),
-    "check_silent": "To check it, run `{command}` after the change: {place} must no longer be reported.",
+    "check_silent": "Run `{command}` after the change: {place} must no longer be reported.",
     "check_losses": "The loss should then go about as it did in the trial, from {first} to {last}.",
     "more": "`numdebug bug {bug}` has the details.",
     # -- what else
     "another": "A further finding, at {place}{where}: {title}.",
-    "another_measured": "What was measured there: {text}.",
+    "another_measured": "Measured there: {text}.",
     "rest": "There are more findings; the report lists them all.",
     "ruled_follows": "Also considered: {title}. It is not the cause: with the repair above it disappears, too.",
     "ruled_consequence": "Also seen: {title}. It is a consequence of the cause above.",
@@ -210,7 +207,7 @@ PHRASES = {
         "In {output}, {differing} of {size} elements differ, by {largest} at most ({ulps} ulp of {format}; an ulp is the step "
         "between neighbouring floats)."
     ),
-    "rounding_allows": "That is {ratio} times the usual rounding error of this computation, which is to be expected.",
+    "rounding_allows": "That is {ratio} times the usual rounding error of this computation, as is to be expected.",
     "rounding_times": "That is {ratio} times what rounding explains.",
     "predicted": "This was computed from the recorded operations, not run on such a device.",
     "parted": "They part at {op} ({places}): {what}.",
@@ -218,7 +215,5 @@ PHRASES = {
     "parted_proof": "This was tried: {text}.",
     "goes_with": "The difference disappears with {how}.",
     "tolerance": "In a test, allow for it: `{assertion}`",
-    "compare_check": (
-        "To check it, make both sides the same there and run the same `numdebug compare` again: only rounding may remain."
-    ),
+    "compare_check": "Make both sides the same there and run the same `numdebug compare` again: only rounding may remain.",
 }

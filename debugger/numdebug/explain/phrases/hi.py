@@ -25,7 +25,7 @@ PHRASES = {
     "cause_warning": "कुछ फ़ेल नहीं होता, पर परिणामों पर भरोसा नहीं किया जा सकता। कारण {place}{where} है: {title}।",
     "line": "वह लाइन यह है: {code}",
     "mechanism": "होता क्या है: {what}",
-    "measured": "यहाँ क्या नापा गया: {text}।",
+    "measured": "नापा गया: {text}।",
     # -- what followed
     "spreads": "इस लाइन से ख़राबी फैलती है: {steps}।",
     "to_loss": "loss तक, जो {value} है ({place})",
@@ -109,22 +109,19 @@ PHRASES = {
     "untried_written": "दर्ज संख्याएँ यही कहती हैं। बदलाव प्रोग्राम में लिखा नहीं जा सका, इसलिए आज़माया नहीं गया।",
     "untried_rerun": "दर्ज संख्याएँ यही कहती हैं। सुधार आज़माने के लिए प्रोग्राम दोबारा चलाना पड़ता, जो --no-rerun रोकता है।",
     # -- what to do
-    "fix_patch": "क्या बदलें: {fix}। तैयार patch साथ में है।",
-    "fix_words": "क्या बदलें: {fix}। तैयार patch नहीं है; बदलाव हाथ से, {place} पर या उसके आसपास करना होगा।",
-    "fix_none": "क्या बदलें: {fix}।",
-    "check_failed": (
-        "जाँचने के लिए, बदलाव के बाद `{command}` चलाएँ: यह ख़राबी नहीं दिखनी चाहिए, और जो स्टेप फ़ेल हुआ था वह finite होना चाहिए।"
-    ),
+    "fix_patch": "{fix}। तैयार patch साथ में है।",
+    "fix_words": "{fix}। तैयार patch नहीं है; बदलाव हाथ से, {place} पर या उसके आसपास करना होगा।",
+    "fix_none": "{fix}।",
+    "check_failed": "बदलाव के बाद `{command}` चलाएँ: यह ख़राबी नहीं दिखनी चाहिए, और जो स्टेप फ़ेल हुआ था वह finite होना चाहिए।",
     "check_failed_step": (
-        "जाँचने के लिए, बदलाव के बाद `{command}` चलाएँ: यह ख़राबी नहीं दिखनी चाहिए, और संख्याएँ स्टेप {step} के बाद भी finite रहनी "
-        "चाहिए।"
+        "बदलाव के बाद `{command}` चलाएँ: यह ख़राबी नहीं दिखनी चाहिए, और संख्याएँ स्टेप {step} के बाद भी finite रहनी चाहिए।"
     ),
-    "check_silent": "जाँचने के लिए, बदलाव के बाद `{command}` चलाएँ: {place} अब report में नहीं आना चाहिए।",
+    "check_silent": "बदलाव के बाद `{command}` चलाएँ: {place} अब report में नहीं आना चाहिए।",
     "check_losses": "loss फिर लगभग वैसे ही चलना चाहिए जैसे आज़माइश में चला: {first} से {last} तक।",
     "more": "पूरी जानकारी: `numdebug bug {bug} --language hi`",
     # -- what else
     "another": "एक और ख़राबी {place}{where} है: {title}।",
-    "another_measured": "वहाँ क्या नापा गया: {text}।",
+    "another_measured": "वहाँ नापा गया: {text}।",
     "rest": "ख़राबियाँ और भी हैं; report में सब लिखी हैं।",
     "ruled_follows": "इस पर भी विचार हुआ: {title}। कारण यह नहीं है: ऊपर वाले सुधार से यह भी चला जाता है।",
     "ruled_consequence": "यह भी दिखा: {title}। यह ऊपर बताए कारण का नतीजा है।",
@@ -206,5 +203,5 @@ PHRASES = {
     "parted_proof": "यह आज़माया गया: {text}।",
     "goes_with": "{how} से अंतर चला जाता है।",
     "tolerance": "test में इतनी छूट दें: `{assertion}`",
-    "compare_check": "जाँचने के लिए, वहाँ दोनों पक्ष एक-से करें और वही `numdebug compare` दोबारा चलाएँ: सिर्फ़ rounding बचनी चाहिए।",
+    "compare_check": "वहाँ दोनों पक्ष एक-से करें और वही `numdebug compare` दोबारा चलाएँ: सिर्फ़ rounding बचनी चाहिए।",
 }
