@@ -264,9 +264,9 @@ def refuses(*parts: str, then: Reply, code: int = 400, named: bool = True) -> Re
     """`then` for a request without any of `parts` (a field's name, or a type of response_format), else an error that names it, or not."""
 
     def reply(handler: Handler, asked: dict[str, Any]) -> None:
-        form = (asked.get("response_format") or {}).get("type")
+        form = asked.get("response_format") or {}
         for part in parts:
-            if part in asked or part == form:
+            if part in asked or part == form.get("type") or (part == "schema" and "schema" in form):
                 return status(code, f"unknown parameter: {part}" if named else "bad request")(handler, asked)
         return then(handler, asked)
 

@@ -50,6 +50,14 @@ SCHEMA = {"name": "explanation", "strict": True, "schema": {"type": "object", "p
 TOOLS = [{"type": "function", "function": {"name": "probe", "parameters": {"type": "object", "properties": {}}}}]
 
 
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch):
+    """Whatever proxies the tests themselves run behind."""
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+
+
 @pytest.fixture(scope="module")
 def http():
     """One server for all; each test says what it answers."""
@@ -233,7 +241,8 @@ def test_the_size_is_counted_in_bytes():
 @pytest.mark.parametrize(
     ("parts", "form", "with_tools"),
     [
-        (("json_schema",), "json_object", True),
+        (("json_schema",), "json_object with schema", True),
+        (("json_schema", "schema"), "json_object", True),
         (("response_format",), "text", True),
         (("tools",), "json_schema", False),
         (("tools", "response_format", "temperature", "max_tokens"), "text", False),
@@ -245,7 +254,8 @@ def test_what_a_server_names_as_unknown_is_left_out(http, code, parts, form, wit
     assert (answer.text, answer.form) == ("{}", form)
     last = http.requests[-1].json
     assert ("tools" in last) == with_tools
-    assert (last.get("response_format") or {}).get("type", "text") == form
+    assert (last.get("response_format") or {}).get("type", "text") == form.removesuffix(" with schema")
+    assert ("schema" in last.get("response_format", {})) == form.endswith(" with schema")
     if form != "json_schema":
         assert json.dumps(SCHEMA["schema"]) in last["messages"][-1]["content"], "the schema is told in words"
     assert QUESTION[1]["content"] == "Why is the loss nan?", "the caller's messages stay as they are"
@@ -278,7 +288,7 @@ FAILURES: dict[str, tuple[tuple[Reply, ...], list[str], int]] = {
     "429 quota": ((status(429, "pay", code="insufficient_quota", headers={"Retry-After": "0"}),), ["quota is used up", "billing"], 1),
     "500": ((status(500, "boom"),), ["failed (500: boom)", "server's log"], 2),
     "503 for long": ((status(503, "busy", {"Retry-After": "600"}),), ["failed (503: busy)"], 1),
-    "400": ((status(400, "no such thing"),), ["refuses the request (400: no such thing)"], 5),
+    "400": ((status(400, "no such thing"),), ["refuses the request (400: no such thing)"], 6),
     "too long": ((status(400, "This model's maximum context length is 4096 tokens"),), ["too long for the model m", "--no-source"], 1),
     "413": ((status(413),), ["too long for the server", "--no-source"], 1),
     "redirect": ((redirect("http://elsewhere.example/v1/chat"),), ["on to http://elsewhere.example, which is not followed"], 1),
@@ -320,8 +330,9 @@ def test_no_answer_is_one_sentence_with_what_to_do(at, http, what, caplog):
     caplog.set_level(logging.DEBUG)
     heard: list[str] = []
     begin = time.monotonic()
-    none = at(*script, timeout=0.8, schema=SCHEMA, tools=TOOLS, heard=heard.append)
-    assert time.monotonic() - begin < 2.0
+    slow = what.startswith(("silent", "trickle"))
+    none = at(*script, timeout=0.8 if slow else 8.0, schema=SCHEMA, tools=TOOLS, heard=heard.append)
+    assert time.monotonic() - begin < 6.0
     assert isinstance(none, NoAnswer), none
     for word in words:
         assert word in str(none)
@@ -348,10 +359,10 @@ def test_a_second_request_is_sent_where_that_helps(at, http):
         begin = time.monotonic()
         assert at(first, says("Hi.")).text == "Hi."
         assert len(http.requests) == 2
-        assert time.monotonic() - begin < 2
+        assert time.monotonic() - begin < 5
     begin = time.monotonic()
     assert "too many requests" in str(at(status(429, headers={"Retry-After": "3"}), says("Hi."), timeout=1.0))
-    assert time.monotonic() - begin < 0.5, "no time is left for waiting"
+    assert time.monotonic() - begin < 2.5, "no time is left for waiting"
 
 
 def test_the_connection_ends_with_the_question(at):
@@ -376,10 +387,14 @@ def said(base_url: str, timeout: float = 3.0) -> str:
     return str(none.value)
 
 
-def test_nobody_is_there(http):
+def test_nobody_is_there(http, monkeypatch):
+    def unknown(host: object, *more: object, **named: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
     assert "nothing listens at" in said(f"http://127.0.0.1:{free_port()}/v1")
-    assert "no machine is called nowhere.invalid" in said("https://nowhere.invalid/v1", timeout=8)
     assert "no secure connection" in said(http.url.replace("http:", "https:"))
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    assert "no machine is called nowhere.invalid" in said("https://nowhere.invalid/v1")
 
 
 def test_something_else_than_http_is_there():
@@ -427,8 +442,6 @@ def test_a_local_server_is_reached_without_a_proxy_and_another_through_it(http, 
         for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
             monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
             monkeypatch.setenv(name.lower(), f"http://127.0.0.1:{proxy.port}")
-        monkeypatch.delenv("NO_PROXY", raising=False)
-        monkeypatch.delenv("no_proxy", raising=False)
         http.script(says("directly"))
         assert ask(Server(http.url, "m", KEY), QUESTION).text == "directly"
         assert not proxy.requests
@@ -441,6 +454,19 @@ def test_a_local_server_is_reached_without_a_proxy_and_another_through_it(http, 
     monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{free_port()}")
     monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port()}")
     assert "model.example" in said("http://model.example/v1")
+
+
+def test_a_name_server_that_does_not_answer_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *more, **named: time.sleep(3))
+    begin = time.monotonic()
+    assert "did not answer in full within 0.3 s" in said("https://nowhere.invalid/v1", timeout=0.3)
+    assert time.monotonic() - begin < 2
+
+
+def test_the_openai_package_is_loaded_when_a_server_is_asked():
+    code = "import sys, numdebug.explain.server; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"openai", "httpx", "httpx2", "pydantic"} & set(loaded)
 
 
 def test_without_the_openai_package_it_says_what_to_install(monkeypatch):
@@ -510,7 +536,7 @@ def test_ctrl_c_works_at_once(http):
     running.send_signal(signal.SIGINT)
     output, _ = running.communicate(timeout=10)
     assert "interrupted" in output
-    assert time.monotonic() - begin < 2
+    assert time.monotonic() - begin < 5
 
 
 # --- A real model --------------------------------------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ ADDRESS = re.compile(
 OTHER_ADDRESS = re.compile(r"(?<=://)(?!127\.|0\.0\.0\.0)\d{1,3}(?:\.\d{1,3}){3}(?=[:/\s\"']|$)")
 LINK_LOCAL = re.compile(r"(?i)(?<![\w:])fe80:(?::?[0-9a-f]{1,4}){1,7}(?:%\w+)?")
 MAC = re.compile(r"(?i)(?<![\w:])(?:[0-9a-f]{2}:){5}[0-9a-f]{2}(?![\w:])")
-UNIX_HOME = re.compile(rf"(?P<b>(?<![\w.])(?:/[\w.-]+)*/(?:home|Users)/)(?P<s>{NAME})")
+UNIX_HOME = re.compile(rf"(?P<b>(?<![\w.>])(?:/[\w.-]+)*?/(?:home|Users)/)(?P<s>{NAME})")
 WINDOWS_HOME = re.compile(
     rf"(?i)(?P<b>(?:\b[A-Z]:|(?<![\w.])/(?:mnt/)?[a-z]){SEPARATOR}(?:Users|Documents and Settings){SEPARATOR})"
     rf"(?P<s>[^/\\:*?\"'<>|\r\n]{{1,60}}?)(?={SEPARATOR}|[\"'<>|:\r\n]|$)"

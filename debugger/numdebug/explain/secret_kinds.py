@@ -52,7 +52,8 @@ def random_looking(text: str, least: int) -> bool:
         return False
     if HEX.fullmatch(text):
         return entropy(text) >= 2.8
-    if RUN.search(text) or all(WORDS.fullmatch(part) for part in re.split(r"[_/+=.~-]", text)):
+    longest = max(re.split(r"[_/+=.~-]", text), key=len)
+    if RUN.search(text) or len(longest) < 12 or WORDS.fullmatch(longest):
         return False
     changes = sum(a.isdigit() != b.isdigit() for a, b in pairwise(text))
     mixed = any(c.islower() for c in text) and any(c.isupper() for c in text)
@@ -70,6 +71,8 @@ def _literal(match: re.Match[str]) -> bool:
     """A quoted value of something called password: a secret, but for placeholders, names of variables and file names."""
     value = match["s"]
     if "{" in value and re.fullmatch(r"[A-Za-z\s:/@.-]*", re.sub(r"\{[^{}]*\}", "", value)):
+        return False
+    if re.fullmatch(r"\.?[a-z_]+(?:\.[a-z_]+)+", value):
         return False
     return not PLACEHOLDER.fullmatch(value) and not value.endswith(FILES) and value[0] not in "),;:" and not value.isspace()
 
@@ -126,7 +129,8 @@ def _strange(match: re.Match[str]) -> bool:
 
 
 def _material(match: re.Match[str]) -> bool:
-    return random_looking(match["s"].rstrip("="), 60)
+    value = match["s"]
+    return random_looking(value.rstrip("="), 60) and value != value.lower() and value != value.upper()
 
 
 def _mixed(match: re.Match[str]) -> bool:
@@ -197,7 +201,7 @@ KINDS: tuple[Kind, ...] = (
     _kind("azure-key", r"(?i)(?:AccountKey|SharedAccessKey|SharedAccessSignature|SharedSecret)\s?=\s?(?P<s>[A-Za-z0-9+/=%&_.-]{16,})"),
     _kind("azure-key", rf"{A}[A-Za-z0-9_~.-]{{3}}\dQ~[A-Za-z0-9_~.-]{{31,34}}"),
     _kind("password", r"(?i)(?<=[;\"'\s])(?:password|pwd)=(?P<s>[^;\"'\s]{3,})(?=;)"),
-    _kind("authorization", r"(?i)(?<![\w\"'])(?:proxy-)?authorization:\s*(?:(?:bearer|basic|token|digest|apikey)\s+)?(?P<s>[^\s\"',;<>{}()\[\]$]{6,})(?![\[(])"),
+    _kind("authorization", r"(?i)(?<![\w\"'])(?:proxy-)?authorization:\s*(?:(?:bearer|basic|token|digest|apikey)\s+)?(?P<s>[^\s\"',;<>{}()\[\]$]{6,}+)(?![\[(])"),
     _kind("token", r"(?i)\bbearer\s+(?P<s>[A-Za-z0-9._~+/=-]{8,})", _odd),
     _kind("authorization", r"\b[Bb]asic\s+(?P<s>[A-Za-z0-9+/]{12,}={0,2})", _base64),
     _kind("cookie", r"(?im)\b(?:set-)?cookie:[ \t]*(?P<s>[^\r\n\"']{6,})", _pairs),
@@ -208,6 +212,6 @@ KINDS: tuple[Kind, ...] = (
     _kind("token", rf"(?i){GENTLE}{GIVEN}{QUOTED}", _token),
     _kind("secret", rf"(?i)--?(?:[a-z0-9]{{1,20}}-){{0,3}}(?:{STRONG}|token)(?P<sep>[ =]|[\"'],\s*[\"'])(?P<s>[^\s\"'<>{{}}$(\[,-][^\s\"'<>,]{{2,}})", _odd_flag),
     _kind("secret", rf"(?im)^[ \t]*(?:-[ \t]+)?[\"']?[\w.-]{{0,40}}?{STRONG}[\"']?[ \t]*(?P<sep>[:=])[ \t]*(?P<s>[^\s\"'#<{{\[(|>&*!@`$,=%][^\s#\"']{{2,}})[ \t]*(?:#.*)?$", _bare),
-    _kind("secret", rf"{A}(?P<name>(?:[A-Z][A-Z0-9]{{0,20}}_){{0,5}}(?:PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|SECRET|TOKEN|APIKEY|KEY|CREDENTIALS?|AUTH)(?:_[A-Z0-9]{{1,20}}){{0,3}})=(?P<s>[^\s\"'`;&|<>(){{}}\[\],$]{{3,}})(?![(\[])", _variable),
+    _kind("secret", rf"{A}(?P<name>(?:[A-Z][A-Z0-9]{{0,20}}_){{0,5}}(?:PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|SECRET|TOKEN|APIKEY|KEY|CREDENTIALS?|AUTH)(?:_[A-Z0-9]{{1,20}}){{0,3}})=(?P<s>[^\s\"'`;&|<>(){{}}\[\],$]{{3,}}+)(?![(\[])", _variable),
     _kind("secret", r"(?P<q>\\?[\"'])(?P<s>[A-Za-z0-9+/_=-]{32,})(?P=q)", _strange),
 )  # fmt: skip

@@ -18,12 +18,13 @@ from numdebug.explain.settings import OPENAI, Server
 from numdebug.explain.stream import Broken, Call, Reader
 from numdebug.report.escape import one_line
 
-TRIES = 8  # requests for one answer, with all that a server turns out not to know
+TRIES = 10  # requests for one answer, with all that a server turns out not to know
 WAIT = 10.0  # seconds that a server may ask to be left alone
 PAUSE = 0.5  # seconds before a server that failed is asked once more
 QUOTED = 200  # characters of what a server says about an error
 PER_TOKEN = 3.0  # bytes; see `tokens`
-FORMS = ("json_schema", "json_object", "text")  # of the answer, strictest first
+# How the answer's form is asked for, strictest first. The second is how llama-cpp-python, Together and others took a schema early on.
+FORMS = ("json_schema", "json_object with schema", "json_object", "text")
 
 # What not every server knows: our name for it, its part of the request, and the words that an error about it holds.
 UNKNOWN = (
@@ -55,7 +56,7 @@ class NoAnswer(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """What the model said. `form` is how it was asked to say it: json_schema, json_object or text (the schema as words in the prompt)."""
+    """What the model said. `form` is how it was asked to say it: one of FORMS; but for the first, the schema is in the prompt as well."""
 
     text: str
     calls: tuple[Call, ...]
@@ -175,8 +176,10 @@ def _body(
         request["response_format"] = {"type": "json_schema", "json_schema": schema}
     elif schema is not None:
         request["messages"] = _told(messages, schema)
-        if shape.form == "json_object":
+        if shape.form != "text":
             request["response_format"] = {"type": "json_object"}
+        if shape.form == "json_object with schema":
+            request["response_format"]["schema"] = schema.get("schema", schema)
     if tools and shape.tools:
         request["tools"] = tools
     if shape.temperature:
