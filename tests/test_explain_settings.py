@@ -11,6 +11,7 @@ import pytest
 from numdebug import config
 from numdebug.diagnosing import Request, diagnose
 from numdebug.errors import UserError
+from numdebug.explain.scrub import Scrubber
 from numdebug.explain.settings import OPENAI, PLACEHOLDER, Flags, Settings, find, is_local
 
 KEY, OTHER = "sk-one-0123456789", "sk-two-9876543210"
@@ -200,6 +201,15 @@ def test_underscores_are_hyphens_and_a_relative_xdg_folder_counts_as_none(user, 
 
 
 PROJECTS = ['base-url = "https://evil.example"', 'api_key = "k-secret"', 'model = "m"', '[tool.numdebug.explain]\nlanguage = "hi"']
+
+
+def test_a_user_without_a_home_has_no_file(monkeypatch):
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", homeless)
+    assert "no server is set up" in find(None, {}).missing
+    assert Scrubber.here("", {}).scrub("loss at ~/x") == "loss at ~/x"
 
 
 @pytest.mark.parametrize("line", PROJECTS)

@@ -1,19 +1,19 @@
 """The explanation of a report: a model's claims as far as the report backs them, or, without a model, the same facts in our own words.
 
 The rule engine's verdict is never changed: claims only say what the report says. What the checker refuses is asked again once, then cut
-and counted, and said in our own words where it was about something that we would say, too. Whatever goes wrong with the server, nothing
-of the report is lost.
+and counted; what the report itself says of the same subjects takes its place. Whatever goes wrong with the server, nothing is lost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from numdebug.explain.claims import MOST, Claim, Malformed, Reader
 from numdebug.explain.grounding import check
 from numdebug.explain.items import Items
+from numdebug.explain.restate import restated
 from numdebug.explain.server import Answer, NoAnswer
 
 Source = Callable[[str], str | None]
@@ -25,12 +25,11 @@ ESSENTIAL = ("cause", "fix")  # of every finding, said by the model or by us
 
 @dataclass(frozen=True)
 class Removed:
-    """A statement that is not shown, and why. `kind` and `about` where it was a claim: the diagnoses that it spoke of."""
+    """A statement that is not shown, and why. `claim`: what it was, where it was a claim at all."""
 
     what: str
     why: tuple[str, ...]
-    kind: str = ""
-    about: tuple[str, ...] = ()
+    claim: Claim | None = None
 
 
 @dataclass
@@ -53,16 +52,17 @@ class Explanation:
 class Listener:
     """Takes claims out of the stream, checks each as soon as it is complete, and shows those that hold."""
 
-    def __init__(self, items: Items, source: Source, show: Callable[[Claim], None], accept: Accept) -> None:
+    def __init__(self, items: Items, source: Source, show: Callable[[Claim], None], accept: Accept, known: Sequence[Claim] = ()) -> None:
         self.items, self.source, self.show, self.accept = items, source, show, accept
         self.reader = Reader()
+        self.known = known  # shown before
         self.kept: list[Claim] = []
         self.refused: list[Removed] = []
 
     def __call__(self, piece: str) -> None:
         """A further piece of the answer."""
         for found in self.reader.feed(piece):
-            if self.reader.seen > MOST or found in self.kept:
+            if self.reader.seen > MOST or found in self.kept or found in self.known:
                 continue
             judged = Removed(found.what, (found.why,)) if isinstance(found, Malformed) else self._judged(found)
             if isinstance(judged, Removed):
@@ -73,9 +73,8 @@ class Listener:
 
     def _judged(self, claim: Claim) -> Claim | Removed:
         why = check(claim, self.items, self.source)
-        about = tuple(dict.fromkeys(owner for name in claim.subjects for owner in self.items.owners(name)))
         judged = Removed(claim.text, tuple(why[:SHOWN])) if why else self.accept(claim)
-        return Removed(judged.what, judged.why, claim.kind, about) if isinstance(judged, Removed) else judged
+        return replace(judged, claim=claim) if isinstance(judged, Removed) else judged
 
 
 def as_it_is(claim: Claim) -> Claim:
@@ -101,7 +100,7 @@ def explain(
         answer = _hear(ask, messages, first)
         problem = _wholeness(first)
         if first.refused:
-            second = Listener(items, source, show, accept)
+            second = Listener(items, source, show, accept, first.kept)
             said = {"role": "assistant", "content": answer.text}
             _hear(ask, [*messages, said, {"role": "user", "content": again(first.refused)}], second)
             first.kept += second.kept
@@ -142,14 +141,19 @@ def again(refused: Sequence[Removed]) -> str:
 
 
 def in_our_words(done: Explanation, own: Sequence[Claim], items: Items) -> list[Claim]:
-    """Of our own explanation: all of it where the model said nothing, else the essential that it left out, and what was refused."""
+    """What is said in numdebug's own words: all of our explanation where the model said nothing; else what the report says in place of
+    the statements that were removed, and the cause and fix of findings that the model left out.
+    """
     if not done.claims:
         return list(own)
-    said = {(c.kind, owner) for c in done.claims for name in c.subjects for owner in items.owners(name)}
-    refused = {(r.kind, owner) for r in done.removed for owner in r.about}
-    chosen = []
+    chosen: list[Claim] = []
+    for removed in done.removed:
+        again_said = restated(removed.claim, items) if removed.claim is not None else None
+        if again_said is not None and (again_said.kind, again_said.text) not in {(c.kind, c.text) for c in chosen}:
+            chosen.append(again_said)
+    said = {(c.kind, owner) for c in [*done.claims, *chosen] for name in c.subjects for owner in items.owners(name)}
     for claim in own:
         about = {(claim.kind, owner) for name in claim.subjects for owner in items.owners(name)}
-        if about and not about & said and (claim.kind in ESSENTIAL or about & refused):
+        if about and claim.kind in ESSENTIAL and not about & said:
             chosen.append(claim)
     return chosen

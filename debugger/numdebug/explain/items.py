@@ -69,6 +69,8 @@ class Items:
         a, b = self.all[first], self.all[second]
         if b.kind == "consequence" and (a.id == b.of or (a.kind == "evidence" and a.id in self.rests_on[b.of])):
             return True
+        if a.kind == "diagnosis" and b.says[0].startswith(("nonfinite-birth", "symptom")) and len(self.report.diagnoses) == 1:
+            return second not in self.rests_on[first]  # the one root cause comes before what else went wrong
         if a.at is None or b.at is None:
             return False
         if a.at == b.at and a.kind == b.kind == "evidence":  # a probe lists what it found in the order of the run

@@ -249,10 +249,17 @@ def _worth_hiding(value: str) -> bool:
 
 
 def _person(environ: Mapping[str, str]) -> Person:
-    home = environ.get("HOME") or environ.get("USERPROFILE") or str(Path.home())
+    home = environ.get("HOME") or environ.get("USERPROFILE") or _home()
     user = environ.get("USER") or environ.get("LOGNAME") or environ.get("USERNAME") or _account()
     hosts = [socket.gethostname(), environ.get("HOSTNAME", ""), environ.get("COMPUTERNAME", "")]
     return Person(home, user, tuple(dict.fromkeys([*hosts, *(h.split(".")[0] for h in hosts)])), _full_name())
+
+
+def _home() -> str:
+    try:
+        return str(Path.home())
+    except RuntimeError:  # a user id without a home, as in some containers
+        return ""
 
 
 def _account() -> str:

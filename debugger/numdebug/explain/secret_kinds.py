@@ -53,11 +53,16 @@ def random_looking(text: str, least: int) -> bool:
     if HEX.fullmatch(text):
         return entropy(text) >= 2.8
     longest = max(re.split(r"[_/+=.~-]", text), key=len)
-    if RUN.search(text) or len(longest) < 12 or WORDS.fullmatch(longest):
+    changes = sum(a.isdigit() != b.isdigit() for a, b in pairwise(longest))
+    if len(longest) < (12 if least >= 32 else 8) or (changes < 6 and _wordy(longest)):
         return False
-    changes = sum(a.isdigit() != b.isdigit() for a, b in pairwise(text))
     mixed = any(c.islower() for c in text) and any(c.isupper() for c in text)
     return entropy(text) >= (3.5 if mixed else 3.3) and (mixed or changes >= 6)
+
+
+def _wordy(part: str) -> bool:
+    """Whether words are in it, with numbers only at their ends."""
+    return bool(RUN.search(part) or WORDS.fullmatch(part) or (part.isalpha() and re.search(r"[a-z]{4}", part)))
 
 
 PLACEHOLDER = re.compile(
@@ -72,9 +77,21 @@ def _literal(match: re.Match[str]) -> bool:
     value = match["s"]
     if "{" in value and re.fullmatch(r"[A-Za-z\s:/@.-]*", re.sub(r"\{[^{}]*\}", "", value)):
         return False
-    if re.fullmatch(r"\.?[a-z_]+(?:\.[a-z_]+)+", value):
+    if re.fullmatch(r"\.[a-z_]+|\.?[a-z_]+(?:\.[a-z_]+)+", value):
         return False
     return not PLACEHOLDER.fullmatch(value) and not value.endswith(FILES) and value[0] not in "),;:" and not value.isspace()
+
+
+def _default(match: re.Match[str]) -> bool:
+    """As in get("password", "..."); a list of names is none."""
+    return _literal(match) and re.fullmatch(r"[A-Za-z_ -]+|-.*", match["s"]) is None
+
+
+def _inline(match: re.Match[str]) -> bool:
+    """As in a message: an unquoted value with letters and digits that is no name in a program."""
+    value = match["s"]
+    known = PLACEHOLDER.fullmatch(value) or re.fullmatch(r"[A-Za-z_]+\d{0,3}(?:\.\w+)*[.:]?", value) or value.endswith(FILES)
+    return not known and any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
 
 
 def _token(match: re.Match[str]) -> bool:
@@ -210,6 +227,9 @@ KINDS: tuple[Kind, ...] = (
     _kind("password", r"\blogin\s+\S{1,80}\s+password\s+(?P<s>\S{3,})"),
     _kind("secret", rf"(?i){STRONG}{GIVEN}{QUOTED}", _literal),
     _kind("token", rf"(?i){GENTLE}{GIVEN}{QUOTED}", _token),
+    _kind("secret", rf"(?i){STRONG}\\?[\"'],\s*{QUOTED}", _default),
+    _kind("secret", rf"(?i){STRONG}\s?[:=]\s?(?P<s>[^\s\"'<>()\[\]{{}},;]{{8,}}+)(?![(\[])", _inline),
+    _kind("token", rf"(?i)(?<![A-Za-z]){GENTLE}=(?P<s>[A-Za-z0-9._~+/-]{{16,}}+)(?![(\[])", _token),
     _kind("secret", rf"(?i)--?(?:[a-z0-9]{{1,20}}-){{0,3}}(?:{STRONG}|token)(?P<sep>[ =]|[\"'],\s*[\"'])(?P<s>[^\s\"'<>{{}}$(\[,-][^\s\"'<>,]{{2,}})", _odd_flag),
     _kind("secret", rf"(?im)^[ \t]*(?:-[ \t]+)?[\"']?[\w.-]{{0,40}}?{STRONG}[\"']?[ \t]*(?P<sep>[:=])[ \t]*(?P<s>[^\s\"'#<{{\[(|>&*!@`$,=%][^\s#\"']{{2,}})[ \t]*(?:#.*)?$", _bare),
     _kind("secret", rf"{A}(?P<name>(?:[A-Z][A-Z0-9]{{0,20}}_){{0,5}}(?:PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|SECRET|TOKEN|APIKEY|KEY|CREDENTIALS?|AUTH)(?:_[A-Z0-9]{{1,20}}){{0,3}})=(?P<s>[^\s\"'`;&|<>(){{}}\[\],$]{{3,}}+)(?![(\[])", _variable),

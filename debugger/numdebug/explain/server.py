@@ -39,6 +39,7 @@ NEXT = {
     "is not JSON": "check that the base URL belongs to an OpenAI-compatible server",
     "is not a stream of events": "check that the base URL belongs to an OpenAI-compatible server",
     "is not what an OpenAI-compatible server sends": "check the base URL, which mostly ends in /v1",
+    "is empty": "try again, another model, or --no-source in case the report is too long for it",
     "is a refusal": "try another model",
     "holds the key that it was asked with": "do not use this server, and replace the key",
 }

@@ -205,18 +205,21 @@ def _clean(text: str | None) -> str | None:
     return (text or "").strip() or None
 
 
-def _file(environ: Mapping[str, str]) -> Path:
+def _file(environ: Mapping[str, str]) -> Path | None:
     """The user's own configuration file. A relative XDG_CONFIG_HOME counts as not set, as its specification says."""
     base = Path(environ.get("XDG_CONFIG_HOME", ""))
-    return (base if base.is_absolute() else _home(environ) / ".config") / "numdebug" / "config.toml"
+    if not base.is_absolute():
+        try:
+            base = (Path(environ["HOME"]) if environ.get("HOME") else Path.home()) / ".config"
+        except RuntimeError:  # a user id without a home, as in some containers
+            return None
+    return base / "numdebug" / "config.toml"
 
 
-def _home(environ: Mapping[str, str]) -> Path:
-    return Path(environ["HOME"]) if environ.get("HOME") else Path.home()
-
-
-def _read(file: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
+def _read(file: Path | None) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Table [explain] of the user's file, checked, and a note where others may read a key in it."""
+    if file is None:
+        return {}, ()
     try:
         text = file.read_text(encoding="utf-8")
         table = tomllib.loads(text).get("explain", {})

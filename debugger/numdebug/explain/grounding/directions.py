@@ -8,41 +8,61 @@ from collections.abc import Iterator
 
 from numdebug.explain.grounding.backing import Backing
 from numdebug.explain.grounding.clauses import Clause, chain, clauses, meaning, pairs
+from numdebug.explain.grounding.wording import JUDGED
 from numdebug.explain.grounding.words import also, is_everyday, listed, parts, stem, terms, tokens
 
 KINDLY = {kind: terms(words) for kind, words in also().items()}
 
 
+MOVES = frozenset(stem(w) for w in (*listed("upwards"), *listed("downwards")))  # held against the numbers themselves
 POLAR = frozenset(stem(w) for w in listed("polar"))
 
 
-def _counts(word: str) -> bool:
-    return word in POLAR or not is_everyday(word)
+def _counts(word: str, kind: str) -> bool:
+    """Whether a word must stand in the report: every one of a cause or cure, else terms and what turns a statement round."""
+    if kind in ("cause", "fix"):
+        return True
+    return word not in JUDGED | MOVES and (word in POLAR or not is_everyday(word))
 
 
-def units(backing: Backing) -> list[frozenset[str]]:
-    """What the report says, one set of words for each statement: a sentence, a clause of it, or all that one measurement found."""
+def statements(backing: Backing) -> list[frozenset[str]]:
+    """What may be said in one sentence of a claim: the words of one statement of the report, with those of what it is about.
+
+    A cause draws on one sentence of the diagnosis or its page, a fix on the fix and the page, evidence on what is named itself.
+    """
+    claim = backing.claim
+    about = frozenset().union(
+        *(meaning(tokens(s)) for item in backing.named if item.kind == "consequence" for s in item.says), _frame(backing)
+    )
     found: list[frozenset[str]] = []
     for item in backing.items:
-        if item.kind == "code":
+        if item.kind == "code" or (claim.kind == "evidence" and item not in backing.named and item.kind != "run"):
             continue
-        if item.kind in ("evidence", "comparison"):
-            found.append(frozenset().union(*(meaning(tokens(s)) for s in item.says)))
-        else:
-            found += [meaning(tokens(s)) for s in item.says]
-    return [u for u in found if u]
+        if claim.kind in ("cause", "fix") and item.kind not in ("diagnosis", "fix", "page", "consequence"):
+            continue
+        said = [meaning(tokens(s)) for s in item.says if not (claim.kind in ("cause", "fix") and s.startswith("confirmed"))]
+        found += [frozenset().union(*said)] if item.kind in ("evidence", "comparison", "fix") else said
+    return [u | about for u in found if u]
 
 
-def novelty(backing: Backing) -> list[set[str]]:
-    """For each clause, the words that its best backing statement does not have."""
-    known = units(backing)
-    local = {p for line in backing.near for name in re.findall(r"[A-Za-z_]\w*", line) for p in parts(name)}
-    out = []
-    for part in clauses(backing.claim.text):
-        said = frozenset(w for w in part.meaning if not w.startswith("#") and w not in local and _counts(w))
-        best = min((said - u for u in known), key=len, default=said)
-        out.append(set(best))
-    return out
+def _frame(backing: Backing) -> frozenset[str]:
+    """Title, place and operation of the diagnoses: any sentence about them may repeat these."""
+    found = [d for owner in backing.owners if (d := backing.all.diagnosis(owner)) is not None]
+    return frozenset().union(*(meaning(tokens(f"{d.bug} {d.title} {d.op or ''} {d.site.function if d.site else ''}")) for d in found))
+
+
+def novelty(backing: Backing) -> set[str]:
+    """The words of the sentence that the statement of the report that fits it best does not have."""
+    local: set[str] = set()
+    if backing.claim.kind in ("evidence", "order"):
+        local = {p for line in backing.near for name in re.findall(r"[A-Za-z_]\w*", line) for p in parts(name)}
+    said = {
+        w
+        for part in clauses(backing.claim.text)
+        for w in part.meaning
+        if not w.startswith("#") and w not in local and _counts(w, backing.claim.kind)
+    }
+    return min(({*said - u} for u in statements(backing)), key=len, default=said)
 
 
 def sequence(backing: Backing) -> list[tuple[Clause, int]]:
@@ -89,15 +109,14 @@ def complaints(backing: Backing) -> Iterator[str]:
     if not numbered and not any(_technical(part) & backing.terms for part in parts_of) and claim.kind != "check":
         yield "the sentence says nothing that the report says"
     yield from reversed_pairs(backing)
-    if claim.kind == "evidence":
-        return
-    for new in novelty(backing):
-        if new - KINDLY[claim.kind]:
-            yield f"no statement of the report says this with {', '.join(sorted(new))}"
+    if new := novelty(backing) - KINDLY[claim.kind]:
+        yield f"no statement of the report says this with {', '.join(sorted(new))}"
     if claim.kind in ("cause", "fix"):
         yield from _denials(backing, parts_of)
     if claim.kind == "ruled_out":
         yield from _roles(backing, parts_of)
+    if claim.kind == "order":
+        yield from _places(backing)
 
 
 def _technical(part: Clause) -> frozenset[str]:
@@ -113,13 +132,23 @@ def _denials(backing: Backing, found: list[Clause]) -> Iterator[str]:
             yield f"the report does not deny {part.text!r}"
 
 
+def _places(backing: Backing) -> Iterator[str]:
+    """Lines that a sentence names come in the order of its subjects."""
+    lines = [site.line if (site := backing.all[name].site) is not None else 0 for name in backing.claim.subjects]
+    written = [int(n) for n in re.findall(r"(?:\.py:|\bline )(\d+)", backing.claim.text) if int(n) in lines]
+    at = [lines.index(n) for n in written]
+    if at != sorted(at):
+        yield "the lines are named in another order than they came"
+
+
 def _roles(backing: Backing, found: list[Clause]) -> Iterator[str]:
     """What was ruled out is the other bug, and it is not called the cause."""
     for name in backing.claim.subjects:
         item, d = backing.all[name], backing.all.diagnosis(name)
         if item.kind != "ruled-out" or d is None:
             continue
-        other, own = terms(item.says[0].split(" was ruled out")[0]), terms(d.bug) | terms(d.title)
+        other = {t for text in (item.says[0].split(" was ruled out")[0], *item.says[1:]) for t in terms(text)}
+        own = terms(d.bug) | terms(d.title)
         for part in found:
             out = re.search(r"\b(?:rul\w+ out|exclude\w*|dismiss\w*|eliminate\w*|reject\w*)\b", part.text)
             named = bool(part.meaning & (other - own)), bool(part.meaning & (own - other))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from numdebug.explain.grounding.backing import Backing, Quantity, value
-from numdebug.explain.grounding.words import Token, parts, tokens
+from numdebug.explain.grounding.words import NUMBER, Token, listed, parts, plain, stem, tokens
 
 SPELLED = {w: n for n, w in enumerate("zero one two three four five six seven eight nine ten eleven twelve".split())}
 ABOUT = {"about", "around", "roughly", "nearly", "almost", "approximately", "over", "some", "circa", "than"}
@@ -19,6 +19,7 @@ BARE = frozenset(
 def complaints(backing: Backing) -> Iterator[str]:
     """Numbers that the report does not have."""
     yield from uncited(backing)
+    yield from moved(backing)
     found = tokens(
         re.sub(r"(?<![\w.])0/0(?![\w.])", "inf/inf", backing.claim.text)
         if any("0/0" in s for s in backing.sentences)
@@ -38,6 +39,19 @@ def complaints(backing: Backing) -> Iterator[str]:
             named = len(backing.claim.cites), len(backing.claim.subjects)
             if n not in named and not any(q.value == n for q in backing.quantities) and not parts(token.text) & backing.terms:
                 yield f"{token.text} does not stand in the report"
+
+
+def moved(backing: Backing) -> Iterator[str]:
+    """`rose from A to B`: B is above A."""
+    text = plain(backing.claim.text)
+    for match in re.finditer(
+        rf"\bfrom (?:about |roughly )?({NUMBER})(?: down| up)?(?: to| until) (?:about |roughly |only )?({NUMBER})", text
+    ):
+        a, b = value(match[1].lstrip("+")), value(match[2].lstrip("+"))
+        words = {stem(w) for w in re.findall(r"[a-z]+", text.lower())}
+        up, down = words & {stem(w) for w in listed("upwards")}, words & {stem(w) for w in listed("downwards")}
+        if (up and not down and b < a) or (down and not up and b > a):
+            yield f"{match[2]} is not {'above' if up else 'below'} {match[1]}"
 
 
 def _place(text: str, backing: Backing) -> Iterator[str]:

@@ -66,7 +66,7 @@ def _citations(claim: Claim, items: Items) -> Iterator[str]:
         if items[name].kind in ("run", "probes", "note", "code"):
             continue
         others = set(items.owners(name))
-        if items[name].kind == "evidence" and not others and _symptom_of(name, about, items):
+        if items[name].kind == "evidence" and not others and (claim.kind in ("evidence", "order") or _symptom_of(name, about, items)):
             continue
         if not others & about:
             yield f"{name} does not speak for {', '.join(sorted(about))}"
