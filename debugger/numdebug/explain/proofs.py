@@ -59,6 +59,14 @@ _UNSCALED = re.compile(
     r"computed from the recorded gradients: with the scale of (?P<scale>\S+) taken off first, .+ a norm (?P<times>\S+) times .+"
 )
 _SUM = re.compile(r"the recorded updates once more in float64 move the sum, by (?P<share>\S+) of it each")
+_EQUAL = re.compile(r"computed again in float64, with the same decisions, both sides of all (?P<missed>\d+) agree .+")
+_APART = re.compile(r"before this operation the same numbers are different, and float64 holds them all")
+_QUOTIENT = re.compile(
+    r"the same operations in float64, at the same points, "
+    r"give (?P<exact>\S+) where (?P<format>\S+) gives (?P<seen>\S+) .+"
+)
+_SAME_MEMORY = re.compile(r"the (?P<times>\d+) arrays are one memory, which \S+ wrote (?P<writes>\d+) times; .+")
+_WHOLE = re.compile(r"differences of the loss in float64 give (?P<numeric>\S+) along a random direction, backward (?P<analytic>\S+)")
 _STILL = re.compile(r"with this line repaired, (?:the loss|(?P<bad>\d+) of (?P<all>\d+) gradients) would still not be finite")
 _UNTRIED = {
     "there is no repair that could be tried": "untried_norepair",
@@ -90,7 +98,10 @@ def _replayed(m: Found, d: Diagnosis, say: Say) -> Proof:
     else:
         result = say.part("output_finite")
     first = say("proof_step", what=what, result=result)
-    return Proof((first, say("proof_agrees", error=m["error"])) if m["error"] else (first,))
+    if not m["error"]:
+        return Proof((first,))
+    exactly = float(m["error"]) == 0
+    return Proof((first, say("proof_agrees_exactly") if exactly else say("proof_agrees", error=m["error"])))
 
 
 def _tried(m: Found, d: Diagnosis, say: Say) -> Proof:
@@ -157,6 +168,11 @@ _TELL: tuple[tuple[re.Pattern[str], Callable[[Found, Diagnosis, Say], Proof]], .
     (_MEMORY, _plain("proof_memory")),
     (_UNSCALED, _plain("proof_unscaled")),
     (_SUM, _plain("proof_sum")),
+    (_EQUAL, _plain("proof_equal")),
+    (_APART, _plain("proof_apart")),
+    (_QUOTIENT, _plain("proof_quotient")),
+    (_SAME_MEMORY, _plain("proof_same_memory")),
+    (_WHOLE, _plain("proof_whole")),
     (_STILL, _still),
 )
 

@@ -54,6 +54,10 @@ PHRASES = {
         "The repair changes no correct result: where the original line gives a number, the repaired one gives the same in float64 "
         "(to within {error})."
     ),
+    "proof_agrees_exactly": (
+        "The repair changes no correct result: where the original line gives a number, the repaired one gives the same in float64, "
+        "bit for bit."
+    ),
     "proof_lines": (
         "numdebug repeated the failing step. With lines {lines} repaired together the failure is gone; with only one of them "
         "repaired it is not."
@@ -104,6 +108,17 @@ PHRASES = {
         "the optimizer got."
     ),
     "proof_sum": "The same updates in float64 do move the sum, each by {share} of it.",
+    "proof_equal": (
+        "numdebug computed both sides again in float64: they agree in all {missed} places where this comparison says they do not."
+    ),
+    "proof_apart": "Before this operation the same numbers are still different, and float64 holds them all apart.",
+    "proof_quotient": "The same operations in float64, at the same points, give {exact} where {format} gives {seen}.",
+    "proof_same_memory": (
+        "The {times} arrays are one and the same memory, which was written {writes} times; they are equal bit for bit."
+    ),
+    "proof_whole": (
+        "Numerical differences of the loss in float64 give {numeric} along a random direction; the backward pass gives {analytic}."
+    ),
     "proof_still": "A repair of this line alone was tried and does not cure it: {what} would still not be finite.",
     "the_loss": "the loss",
     "some_gradients": "{bad} of {all} gradients",

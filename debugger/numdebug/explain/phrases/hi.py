@@ -52,6 +52,10 @@ PHRASES = {
         "यह सुधार किसी सही परिणाम को नहीं बदलता: जहाँ मूल लाइन संख्या देती है, वहाँ सुधरी लाइन float64 में वही संख्या देती है "
         "(अंतर {error} तक)।"
     ),
+    "proof_agrees_exactly": (
+        "यह सुधार किसी सही परिणाम को नहीं बदलता: जहाँ मूल लाइन संख्या देती है, वहाँ सुधरी लाइन float64 में bit-दर-bit वही संख्या "
+        "देती है।"
+    ),
     "proof_lines": (
         "numdebug ने फ़ेल हुआ स्टेप दोहराया। लाइन {lines} साथ में ठीक करने पर ख़राबी चली जाती है; उनमें से सिर्फ़ एक ठीक करने पर "
         "नहीं।"
@@ -98,6 +102,15 @@ PHRASES = {
     ),
     "proof_unscaled": "{scale} का loss scale पहले हटाने पर वही सीमा optimizer को मिले norm से {times} गुना बड़ा norm छोड़ती।",
     "proof_sum": "float64 में वही updates योग को हिलाते हैं, हर एक उसके {share} जितना।",
+    "proof_equal": (
+        "numdebug ने दोनों पक्ष float64 में फिर निकाले: जहाँ यह तुलना 'नहीं' कहती है, उन सभी {missed} जगहों पर वे मिलते हैं।"
+    ),
+    "proof_apart": "इस ऑपरेशन से पहले वही संख्याएँ अलग-अलग हैं, और float64 उन सबको अलग रखता है।",
+    "proof_quotient": "वही ऑपरेशन, उन्हीं बिंदुओं पर, float64 में {exact} देते हैं, जबकि {format} में {seen} आता है।",
+    "proof_same_memory": "ये {times} arrays असल में एक ही memory हैं, जिस पर {writes} बार लिखा गया; वे bit-दर-bit बराबर हैं।",
+    "proof_whole": (
+        "एक random दिशा में loss के numerical differences float64 में {numeric} देते हैं; backward pass {analytic} देता है।"
+    ),
     "proof_still": "सिर्फ़ इस लाइन का सुधार आज़माया गया और उससे बात नहीं बनती: {what} तब भी finite नहीं होता।",
     "the_loss": "loss",
     "some_gradients": "{all} में से {bad} ग्रेडिएंट",
