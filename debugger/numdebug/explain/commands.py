@@ -240,7 +240,7 @@ def tell(session: Session) -> Explanation:
     done = session.run(said(model), said("in the report's own words:"))
     if done.cut:
         shown.line(f"{done.cut}.")
-    if done.problem:
+    if done.problem and (server is not None or session.wanted):
         complain(done.problem if done.claims else f"{done.problem.rstrip('.')}; the explanation above is numdebug's own")
     return done
 

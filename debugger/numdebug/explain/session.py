@@ -50,6 +50,12 @@ class Session:
         for note in self.settings.notes:
             say(note)
 
+    @property
+    def wanted(self) -> bool:
+        """Whether a model was asked for by name or address, so that its absence is worth a word."""
+        flags = self.wish.flags
+        return bool(flags.base_url or flags.model or flags.key or self.wish.question) or "set up" not in self.settings.missing
+
     # -- what is sent ------------------------------------------------------------------------------------------
 
     def messages(self) -> list[dict[str, Any]]:

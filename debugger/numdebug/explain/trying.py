@@ -9,6 +9,7 @@ from dataclasses import replace
 from numdebug.diagnosing import Request, diagnose
 from numdebug.explain.grounding.patches import applied, file_of
 from numdebug.report.model import Diagnosis, Report
+from numdebug.trials import APART
 
 FINDINGS = ("error", "warning")
 
@@ -19,7 +20,7 @@ def try_patch(
     """(the diff as it was tried, what the run showed) where it cures `found` and breaks nothing; else (None, why not).
 
     Cured means: run again with the patch, the program gets at least as far, shows no finding that it did not show before, and not this
-    one any more.
+    one any more; and where the report has a change that was proved, the first loss is the one that it gives, too.
     """
     file = file_of(patch)
     text = source(file)
@@ -41,7 +42,26 @@ def try_patch(
         return None, f"run again with it, the program gets through {seen.steps} steps of {was.steps}: {seen.stopped_because}"
     if "raised" in after.verdict:
         return None, after.verdict
+    if found.confirmed == "yes" and found.fix is not None and found.fix.diff:
+        wrong = _otherwise(after, diagnose(replace(request, patch=found.fix.diff)).report)
+        if wrong:
+            return None, wrong
     return exact, f"run again with this change, the program does not show {found.bug} any more in {seen.steps} steps"
+
+
+def _otherwise(after: Report, proved: Report) -> str:
+    """Where the program computes something else than with the report's own change, which was proved to."""
+    ours, theirs = (_first_loss(report) for report in (proved, after))
+    if ours is None or theirs is None:
+        return "there is no loss to hold it against the report's own change by"
+    if abs(ours - theirs) > APART * abs(ours):
+        return f"with it the first loss is {theirs:.4g}, with the report's own change {ours:.4g}"
+    return ""
+
+
+def _first_loss(report: Report) -> float | None:
+    found = next((e["first_loss"] for e in report.evidence if e.kind == "loss-history" and e["first_loss"] is not None), None)
+    return float(found) if found is not None else None
 
 
 def _here(d: Diagnosis, found: Diagnosis) -> bool:

@@ -68,6 +68,6 @@ def _commands(text: str, backing: Backing) -> Iterator[str]:
             continue
         if f"`numdebug {words}" not in text and first in ("bug", "bugs", "probe", "probes", "compare", "explain", "ask", "demo", "prompt"):
             continue  # the words of a sentence: `numdebug probes the gradient`
-        for flag in re.findall(r"(?<!\S)--?[a-z][\w-]*", rest):
+        for flag in re.findall(r"(?<=\s)--?[a-z][\w-]*", f"{words}{rest}"):
             if flag.lstrip("-") not in commands()[first]:
                 yield f"numdebug {first} has no option {flag}"
