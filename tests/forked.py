@@ -46,7 +46,7 @@ def forking(modules: tuple[str, ...] = TORCH) -> Iterator[Callable[..., Outcome]
         env={**os.environ, "KERAS_BACKEND": "jax"},
     )
 
-    def run(spec: Spec) -> Ending:
+    def run(spec: Spec, hide: tuple[str, ...] = ()) -> Ending:
         with tempfile.TemporaryDirectory(prefix="numdebug-", ignore_cleanup_errors=True) as folder:
             spec.journal = f"{folder}/journal.jsonl"
             (Path(folder) / "spec.json").write_text(json.dumps(asdict(spec)))

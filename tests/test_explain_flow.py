@@ -51,6 +51,11 @@ def answer(*claims: dict) -> str:
     return json.dumps({"claims": list(claims)})
 
 
+def explained(out: str) -> str:
+    """What follows the report."""
+    return out[min(at for words in ("in the words of m", "in the report's own words") if (at := out.find(words)) >= 0) :]
+
+
 @pytest.fixture
 def server():
     with OpenAIServer() as made:
@@ -172,7 +177,7 @@ def test_instructions_in_the_program_do_not_change_the_answer(asked, server, tmp
     sent = server.requests[0].json["messages"]
     assert "evil.example" not in sent[0]["content"]
     assert sent[1]["content"].count("END REPORT") == 1
-    shown = said.out[said.out.index("explanation by") :]
+    shown = explained(said.out)
     assert "evil" not in shown
     assert "all is well" not in shown.lower()
     assert "2 statements removed" in shown
@@ -228,7 +233,7 @@ def test_a_patch_is_run_before_it_is_shown(asked, server, tmp_path, patch, shown
     claim = {**FIX, "text": "Take log_softmax of the logits.", "patch": patch}
     server.script(says(answer(claim)))
     said = asked("diagnose", "model.py", "--explain")
-    told = said.out[said.out.index("explanation by") :]
+    told = explained(said.out)
     assert ("logsumexp" in told) is shown
     assert ("removed" in told) is not shown
     assert "running the program once more with a change that the model suggests" in said.err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import string
 from pathlib import Path
 
 import pytest
@@ -186,3 +187,10 @@ def test_a_bug_without_hindi_words_is_shown_in_english(monkeypatch):
     assert "What happens" in listing.bug("dead-relu", "hi")
     assert known["dead-relu"].title in listing.bugs(None, "hi")
     assert languages.spoken(known["dead-relu"], "hi").what.startswith("A ReLU")
+
+
+@pytest.mark.parametrize("bug", SPOKEN.values(), ids=SPOKEN)
+def test_what_was_measured_is_said_with_slots_of_names(bug):
+    for sentence in bug.hindi.measured:
+        slots = [name for _, name, _, _ in string.Formatter().parse(sentence) if name is not None]
+        assert DEVANAGARI.search(sentence) and all(name.isidentifier() for name in slots) and not sentence.endswith("।")

@@ -15,7 +15,8 @@ class Words:
     """What readers of another language see of a bug. `what`: in one or two sentences, what happens and why it hurts.
 
     `symptoms`: as many as the English ones, in their order. `fixes`: the English sentences that `repair` may give, {} for what varies in
-    them, to the same in this language. Names of code, numbers and {} stay as they are.
+    them, to the same in this language. Names of code, numbers and {} stay as they are. `measured`: what the evidence shows, each with
+    {names} of its numbers; the first of which all are known is said.
     """
 
     title: str
@@ -23,6 +24,7 @@ class Words:
     fix: str
     what: str
     fixes: Mapping[str, str] = field(default_factory=dict)
+    measured: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -100,5 +100,6 @@ bug = Bug(
         fixes={
             "keep the weights in float32 and compute under autocast": "weights float32 में रखें और गणना autocast में करें",
         },
+        measured=("{moving} में से {absorbed} weights update के बाद भी bit-दर-bit वही रहे",),
     ),
 )

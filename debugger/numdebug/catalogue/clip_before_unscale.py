@@ -90,5 +90,6 @@ bug = Bug(
         fixes={
             "call unscale_ before clipping": "clip करने से पहले unscale_ चलाएँ",
         },
+        measured=("clip करते समय loss scale {scale} लगा हुआ था",),
     ),
 )

@@ -80,5 +80,9 @@ bug = Bug(
         fixes={
             "clip the norm, which keeps the direction": "norm को clip करें, जिससे दिशा बनी रहती है",
         },
+        measured=(
+            "{elements} में से {changed} ग्रेडिएंट elements सीमा {limit} पर काटे जाते हैं; बची दिशा का ग्रेडिएंट "
+            "के साथ cosine {cosine} है",
+        ),
     ),
 )

@@ -111,5 +111,6 @@ bug = Bug(
             ),
             "use an activation with a slope on both sides": "ऐसा activation लें जिसका ढलान (slope) दोनों ओर हो",
         },
+        measured=("{units} में से {dead} ReLU सभी {rows} rows पर 0 देते हैं",),
     ),
 )

@@ -91,5 +91,6 @@ bug = Bug(
         fixes={
             "break the ties with a small, distinct diagonal": "diagonal पर छोटी-छोटी, अलग-अलग संख्याएँ जोड़कर बराबरी तोड़ें",
         },
+        measured=("eigenvalues के बीच सबसे छोटा अंतर {smallest_gap} है",),
     ),
 )

@@ -124,5 +124,6 @@ bug = Bug(
             "divide by n, not by n - 1": "n - 1 की जगह n से भाग दें",
             "keep the divisor away from 0": "भाजक को 0 होने से बचाएँ",
         },
+        measured=("{op} का भाजक ठीक 0 है",),
     ),
 )

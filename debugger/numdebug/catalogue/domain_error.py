@@ -124,5 +124,6 @@ bug = Bug(
             "clamp the argument of logit inside (0, 1)": "logit के argument को (0, 1) के भीतर clamp करें",
             "keep the argument of {} from going negative": "{} के argument को ऋणात्मक न होने दें",
         },
+        measured=("{op} को {smallest_input} से {largest_input} तक के मान मिले",),
     ),
 )

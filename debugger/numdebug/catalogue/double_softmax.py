@@ -99,5 +99,6 @@ bug = Bug(
             "use log_softmax before this loss": "इस loss से पहले log_softmax लगाएँ",
             "use log_softmax before this loss, or cross_entropy": "इस loss से पहले log_softmax लगाएँ, या cross_entropy इस्तेमाल करें",
         },
+        measured=("loss को मिली संख्याएँ {lowest} से {highest} तक थीं",),
     ),
 )

@@ -91,5 +91,6 @@ bug = Bug(
         fixes={
             "bound the argument of exp": "exp के argument पर ऊपरी सीमा लगाएँ",
         },
+        measured=("exp का argument {largest_input} तक गया",),
     ),
 )

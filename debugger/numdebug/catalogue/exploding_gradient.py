@@ -147,5 +147,6 @@ bug = Bug(
         fixes={
             "scale the initial weights by the number of inputs": "शुरुआती weights को इनपुट की संख्या के हिसाब से scale करें",
         },
+        measured=("मान का आकार {first_size} से बढ़कर {last_size} हो गया",),
     ),
 )

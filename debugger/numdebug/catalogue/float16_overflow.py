@@ -127,5 +127,6 @@ bug = Bug(
             ),
             "compute it in float32": "यह गणना float32 में करें",
         },
+        measured=("operand {largest_input} तक के थे; float16 की सबसे बड़ी संख्या {format_limit} है",),
     ),
 )

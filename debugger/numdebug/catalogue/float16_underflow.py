@@ -145,5 +145,6 @@ bug = Bug(
             ),
             "compute it in float32": "यह गणना float32 में करें",
         },
+        measured=("ग्रेडिएंट की {flushed} entries सिर्फ़ float16 की वजह से 0 हैं",),
     ),
 )

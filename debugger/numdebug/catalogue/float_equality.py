@@ -79,5 +79,9 @@ bug = Bug(
                 "torch.isclose और कुछ ulp की tolerance से तुलना करें, या integer की तुलना करें"
             ),
         },
+        measured=(
+            "{size} में से {missed} तुलनाएँ ऐसी हैं जिनके दोनों पक्ष float64 में बराबर हैं, पर यहाँ {apart} तक "
+            "अलग हैं",
+        ),
     ),
 )

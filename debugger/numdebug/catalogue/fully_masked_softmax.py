@@ -103,5 +103,6 @@ bug = Bug(
         fixes={
             "give empty rows a finite score": "खाली rows को finite score दें",
         },
+        measured=("scores की एक row पूरी की पूरी -inf है",),
     ),
 )

@@ -93,5 +93,6 @@ bug = Bug(
                 "design matrix पर lstsq या QR इस्तेमाल करें, उसके columns को scale करें, या float64 में solve करें"
             ),
         },
+        measured=("matrix का condition number {condition} है; परिणाम {recorded} आया, जबकि float64 में {exact} आता है",),
     ),
 )

@@ -82,5 +82,6 @@ bug = Bug(
             "autograd गिनता नहीं, लिखने पर वे forward और backward के बीच बदल जाते हैं: loss सही है, उसका ग्रेडिएंट "
             "किन्हीं और संख्याओं का है, और कोई error नहीं आता।"
         ),
+        measured=("backward pass के पढ़ने से पहले {changed} elements बदल दिए गए; ग्रेडिएंट में अंतर उसके norm का {effect} गुना है",),
     ),
 )

@@ -130,5 +130,6 @@ bug = Bug(
             ),
             "use an epsilon that the format holds": "ऐसा epsilon लें जिसे यह फ़ॉर्मैट रख सके",
         },
+        measured=("epsilon {epsilon} का इस फ़ॉर्मैट में कोई असर नहीं",),
     ),
 )

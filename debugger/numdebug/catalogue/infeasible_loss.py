@@ -105,5 +105,6 @@ bug = Bug(
             "let the loss ignore targets that do not fit": "loss से कहें कि न समाने वाले targets को अनदेखा करे",
             "drop targets that the mask forbids": "वे targets हटाएँ जिन्हें mask रोकता है",
         },
+        measured=("{size} में से {non_finite} मान finite नहीं हैं, हालाँकि सारे इनपुट finite थे",),
     ),
 )

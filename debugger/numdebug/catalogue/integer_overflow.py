@@ -95,5 +95,6 @@ bug = Bug(
         fixes={
             "widen before the arithmetic": "गणना से पहले चौड़े (wider) type में बदलें",
         },
+        measured=("{wrapped} elements घूम गए: सही मान {lowest_exact} से {highest_exact} तक थे",),
     ),
 )

@@ -103,5 +103,6 @@ bug = Bug(
         fixes={
             "lower the learning rate, or put the inputs on a common scale": "learning rate घटाएँ, या इनपुट को एक समान scale पर लाएँ",
         },
+        measured=("learning rate {learning_rate} पर loss {lowest_loss} से बढ़कर {highest_loss} तक गया",),
     ),
 )

@@ -102,5 +102,6 @@ bug = Bug(
         fixes={
             "use logsigmoid of the logit": "logit पर logsigmoid इस्तेमाल करें",
         },
+        measured=("logits {smallest_argument} से {largest_argument} तक थे",),
     ),
 )

@@ -115,5 +115,6 @@ bug = Bug(
                 "log को log space में ही लें (log_softmax का logaddexp), या उसके argument को 0 से ऊपर रखें"
             ),
         },
+        measured=("logits {smallest_argument} से {largest_argument} तक थे",),
     ),
 )

@@ -120,5 +120,6 @@ bug = Bug(
             "keep the argument above 0": "argument को 0 से ऊपर रखें",
             "keep both sides of the quotient above 0": "भागफल के दोनों हिस्सों को 0 से ऊपर रखें",
         },
+        measured=("log को मिली सबसे छोटी संख्या {smallest_input} थी",),
     ),
 )

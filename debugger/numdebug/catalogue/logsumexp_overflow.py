@@ -101,5 +101,6 @@ bug = Bug(
         fixes={
             "use the library's logsumexp": "library का logsumexp इस्तेमाल करें",
         },
+        measured=("exp को मिले मान {smallest_argument} से {largest_argument} तक थे",),
     ),
 )

@@ -98,5 +98,6 @@ bug = Bug(
         fixes={
             "use where instead of the product": "गुणा की जगह where इस्तेमाल करें",
         },
+        measured=("{size} में से {non_finite} elements गुणा के बाद NaN हैं ({born})",),
     ),
 )

@@ -102,5 +102,6 @@ bug = Bug(
         fixes={
             "drop the rows that are not finite": "वे rows हटाएँ जिनके मान finite नहीं हैं",
         },
+        measured=("डेटा में {nan} element NaN और {inf} element inf मिले",),
     ),
 )

@@ -112,5 +112,6 @@ bug = Bug(
             "seed with a number of your own": "अपनी चुनी संख्या से seed दें",
             "take the results in the order in which they were asked for": "परिणाम उसी क्रम में लें जिसमें वे माँगे गए थे",
         },
+        measured=("दो रन में एक ही संख्या {first} और {second} आई",),
     ),
 )

@@ -109,5 +109,6 @@ bug = Bug(
             "add the logs instead of multiplying": "गुणा करने की जगह log जोड़ें",
             "stay in log space": "log space में ही रहें",
         },
+        measured=("{op} को मिला गुणनफल ठीक 0 हो चुका है",),
     ),
 )

@@ -113,5 +113,6 @@ bug = Bug(
             "keep the argument of {} a few ulp inside its domain": "{} के argument को domain के किनारे से कुछ ulp भीतर रखें",
             "add an epsilon inside {}": "{} के भीतर epsilon जोड़ें",
         },
+        measured=("{op} का derivative {edge} पर अनंत है, और इनपुट वहीं पहुँचता है",),
     ),
 )

@@ -97,5 +97,6 @@ bug = Bug(
             "हों तो row 0 / 0 बन जाती है। एक NaN row पूरे loss को NaN कर देती है, और optimizer का एक स्टेप उसे सारे "
             "पैरामीटरों में फैला देता है।"
         ),
+        measured=("scores {smallest_argument} से {largest_argument} तक थे",),
     ),
 )

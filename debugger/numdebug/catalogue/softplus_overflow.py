@@ -94,5 +94,6 @@ bug = Bug(
             "float32 में x के 88.72 से (float16 में 11.09 से) ऊपर exp(x) inf है, जबकि सही उत्तर बस x है। मान inf और उसका "
             "ग्रेडिएंट NaN (inf / inf) हो जाता है, वह भी ऐसे इनपुट से जो असामान्य तक नहीं।"
         ),
+        measured=("exp को मिले मान {smallest_argument} से {largest_argument} तक थे",),
     ),
 )

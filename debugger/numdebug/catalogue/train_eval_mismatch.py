@@ -110,5 +110,6 @@ bug = Bug(
             "pass training=self.training to the dropout": "dropout को training=self.training दें",
             "let the layer keep running statistics": "लेयर को running statistics रखने दें",
         },
+        measured=("एक ही इनपुट पर दो बार के आउटपुट में {repeated} तक का अंतर आया; evaluation mode में {repeated_evaluating}",),
     ),
 )

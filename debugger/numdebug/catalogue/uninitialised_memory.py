@@ -116,5 +116,6 @@ bug = Bug(
             "initialise it": "इसे initialise करें",
             "start from zeros": "शून्य (zeros) से शुरू करें",
         },
+        measured=("इस memory में {size} elements हैं, और वे empty() से आए हैं",),
     ),
 )

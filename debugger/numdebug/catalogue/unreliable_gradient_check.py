@@ -79,5 +79,9 @@ bug = Bug(
             "है: float32 में 1e-6 के step पर 0.1 |f|। ऐसी जाँच या तो सही ग्रेडिएंट को ग़लत ठहराती है, या ढीली tolerance "
             "के साथ ग़लत को पास कर देती है।"
         ),
+        measured=(
+            "step {step} पर {dtype} की rounding difference quotient में {bound} तक की ग़लती डाल सकती है, जबकि "
+            "derivative {derivative} है",
+        ),
     ),
 )

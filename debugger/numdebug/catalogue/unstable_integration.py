@@ -81,5 +81,6 @@ bug = Bug(
                 "छोटा time step लें, या implicit या adaptive method इस्तेमाल करें"
             ),
         },
+        measured=("{steps} स्टेप तक state हर स्टेप में {factor} गुना ज़्यादा बदलता है, जबकि सही हल घटता है",),
     ),
 )

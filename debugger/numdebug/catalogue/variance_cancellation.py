@@ -92,5 +92,6 @@ bug = Bug(
                 "वर्ग करने से पहले mean घटाएँ (दो pass में), या x.var(correction=0) इस्तेमाल करें"
             ),
         },
+        measured=("परिणाम {recorded} आया, जबकि float64 में {exact} आता है",),
     ),
 )

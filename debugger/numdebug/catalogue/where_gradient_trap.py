@@ -107,5 +107,6 @@ bug = Bug(
         fixes={
             "make the argument safe where the branch is dropped": "जहाँ branch छोड़ी जाती है, वहाँ argument को सुरक्षित मान दें",
         },
+        measured=("where जिन elements को छोड़ता है, उन पर {op} का derivative finite नहीं है",),
     ),
 )

@@ -167,5 +167,6 @@ bug = Bug(
             "on this line, the other sign between the two terms": "इस लाइन पर दोनों पदों के बीच का चिह्न (sign) बदलें",
             "on this line, {} in place of {}": "इस लाइन पर {1} की जगह {0} इस्तेमाल करें",
         },
+        measured=("एक ही दिशा में backward {backward} देता है और numerical differences {differences}",),
     ),
 )

@@ -18,6 +18,7 @@ from numdebug.report.escape import one_line
 
 if TYPE_CHECKING:
     from numdebug.diagnosing import Outcome, Request
+    from numdebug.explain.claims import Claim
     from numdebug.explain.explaining import Explanation
     from numdebug.explain.session import Session, Wish
     from numdebug.report.model import Report
@@ -220,9 +221,23 @@ def tell(session: Session) -> Explanation:
     on_terminal = sys.stdout.isatty()
     width = min(shutil.get_terminal_size((100, 24)).columns, 140) if on_terminal else 100
     shown = Shown(_out, width, on_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb", session.language)
-    if session.settings.server is not None:
-        shown.line(f"explanation by {session.settings.server.model}; every statement was checked against the report", "bold")
-    done = session.run(shown.claim)
+    server = session.settings.server
+    voice = ""
+
+    def said(by: str) -> Callable[[Claim], None]:
+        """Shows a claim, under a line that says whose words these are where a model was asked."""
+
+        def show(claim: Claim) -> None:
+            nonlocal voice
+            if server is not None and voice != by:
+                shown.line(by, "bold")
+                voice = by
+            shown.claim(claim)
+
+        return show
+
+    model = f"in the words of {server.model}, each statement checked against the report:" if server is not None else ""
+    done = session.run(said(model), said("in the report's own words:"))
     if done.cut:
         shown.line(f"{done.cut}.")
     if done.problem:

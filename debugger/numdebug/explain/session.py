@@ -70,8 +70,8 @@ class Session:
 
     # -- what comes back ---------------------------------------------------------------------------------------
 
-    def run(self, show: Callable[[Claim], None]) -> Explanation:
-        """The explanation; `show` gets each claim as soon as it may be shown."""
+    def run(self, show: Callable[[Claim], None], show_own: Callable[[Claim], None] | None = None) -> Explanation:
+        """The explanation; `show` gets each of the model's claims as soon as it may be shown, `show_own` what numdebug says itself."""
         own = offline.explain(self.items, self.language if self.language in OURS else "en")
         server = self.settings.server
         if server is None:
@@ -80,7 +80,7 @@ class Session:
             done = self._asked(server, show)
         done.own = in_our_words(done, own, self.items)
         for claim in done.own:
-            show(claim)
+            (show_own or show)(claim)
         return done
 
     def _asked(self, server: Server, show: Callable[[Claim], None]) -> Explanation:
