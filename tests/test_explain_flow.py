@@ -93,7 +93,7 @@ def test_a_lie_is_asked_again_once_then_cut_and_counted(asked, server):
     told = server.requests[1].json["messages"][-1]["content"]
     assert LIE["text"] in told
     assert "0.3 does not stand in the report" in told
-    assert "make the argument safe" in said.out  # the fix that the model left out
+    assert "make the argument safe" in said.out.lower()  # the fix that the model left out
 
 
 def test_a_corrected_statement_takes_the_place_of_the_lie(asked, server):
@@ -133,7 +133,7 @@ def test_what_came_before_the_stream_broke_is_kept(asked, server):
     server.script(cut(answer(CAUSE, FIX)[:-60]))
     said = asked("explain", str(REPORT))
     assert CAUSE["text"] in " ".join(said.out.split())
-    assert "make the argument safe" in said.out  # the rest in numdebug's words
+    assert "make the argument safe" in said.out.lower()  # the rest in numdebug's words
 
 
 def test_nothing_is_sent_without_a_server(numdebug, tmp_path):

@@ -11,8 +11,11 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from openai_server import OpenAIServer, says
 
 from numdebug.explain.scrub import Person, Scrubber
+from numdebug.explain.server import ask
+from numdebug.explain.settings import Server
 
 CASES = Path(__file__).parent / "cases"
 LETTERS, HEX = string.ascii_letters + string.digits, "0123456789abcdef"
@@ -71,7 +74,7 @@ PLANTED: dict[str, tuple[str, str]] = {
     "NVIDIA": (f"nvapi-{(k := made(64))}", k),
     "Vault": (f"hvs.{(k := made(90))}", k),
     "Docker": (f"dckr_pat_{(k := made(27))}", k),
-    "Kaggle": (f'{{"username":"priya","key":"{(k := made(32, HEX))}"}}', k),
+    "Kaggle": (f'{{"username":"somebody","key":"{(k := made(32, HEX))}"}}', k),
     "RSA private key": (pem("RSA PRIVATE KEY"), pem("RSA PRIVATE KEY").splitlines()[2]),
     "SSH private key": (pem("OPENSSH PRIVATE KEY"), pem("OPENSSH PRIVATE KEY").splitlines()[1]),
     "PGP private key": (pem("PGP PRIVATE KEY BLOCK"), pem("PGP PRIVATE KEY BLOCK").splitlines()[3]),
@@ -145,6 +148,9 @@ def test_a_secret_is_removed(what):
     assert text.endswith("\nloss.backward()\n")
     assert scrubber.scrub(text) == text, "scrubbing twice changes more"
     assert sum(scrubber.counts.values()) >= 1
+    for depth in range(1, 3):  # as in the result of a tool, and in a report within it
+        around = json.dumps({"a": around})
+        assert hidden not in scrubber.scrub(around), depth
 
 
 def test_the_planted_secrets_are_of_many_kinds():
@@ -320,3 +326,56 @@ def test_strange_texts_take_no_time(text):
     begin = time.monotonic()
     Scrubber((), Person("/home/priya", "priya", ("gpu-box-3",))).scrub(text * (200_000 // len(text)))
     assert time.monotonic() - begin < 5
+
+
+# --- Read off the wire -----------------------------------------------------------------------------------------------------------------
+
+
+def test_no_planted_secret_leaves_the_process():
+    everything = "\n".join(line for line, _ in PLANTED.values())
+    messages = [{"role": "user", "content": everything}, {"role": "tool", "tool_call_id": "c", "content": json.dumps({"x": everything})}]
+    with OpenAIServer(says("Hi.")) as server:
+        ask(Server(server.url, "m"), messages)
+        (sent,) = server.requests
+    assert [what for what, (_, hidden) in PLANTED.items() if hidden in sent.raw] == []
+
+
+PROGRAM = f"""
+import numpy as np
+api_key = "{made(24)}"  # ask priya.sharma@example.com
+DATA = "/home/priya/data.npy"
+p = np.array([1.0, 0.0])
+login("hf_{made(34)}", password="hunter2")
+loss = np.log(p).sum()  # {made(30)} is in PLANTED_TOKEN
+db = "postgresql://app:Tr0ub4dor@10.3.0.17/runs"
+print(loss, "{made(44, LETTERS + "+/")}")
+raise RuntimeError("GET https://priya:{made(20)}@x.example.org failed: Bearer {made(31)}")
+"""
+
+
+def test_secrets_of_a_program_and_its_environment_do_not_reach_the_server(numdebug, tmp_path):
+    folder = tmp_path / "home" / "priya"
+    folder.mkdir(parents=True)
+    (folder / "train.py").write_text(PROGRAM.replace("login(", "(lambda *a, **k: None)("))
+    key = made(33)
+    with OpenAIServer(says('{"claims": []}')) as server:
+        env = {"PLANTED_TOKEN": made(30), "NUMDEBUG_API_KEY": key, "HOME": str(folder), "USER": "priya"}
+        said = numdebug("diagnose", str(folder / "train.py"), "--explain", "--base-url", server.url, "--model", "m", **env)
+        assert server.requests, said.err
+        for sent in server.requests:
+            assert "np.log(p).sum()" in sent.raw
+            for secret in (
+                made(24),
+                made(34),
+                made(30),
+                made(20),
+                made(31),
+                made(44, LETTERS + "+/"),
+                "hunter2",
+                "Tr0ub4dor",
+                "10.3.0.17",
+                "priya",
+            ):
+                assert secret not in sent.raw
+            assert sent.raw.count(key) == 1, "in its header and nowhere else"
+    assert key not in said.out + said.err

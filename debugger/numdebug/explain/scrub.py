@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from numdebug.explain.secret_kinds import KINDS, PLACEHOLDER, secret
+from numdebug.explain.secret_kinds import ESCAPED, KINDS, PLACEHOLDER, secret
 
 GUARDED = 8  # characters that a value needs to be looked for everywhere: shorter ones are parts of words
 NAMED = 4  # characters of a user name that is looked for outside paths
@@ -35,7 +35,7 @@ WORDS = set(
     "username users value vagrant vector virtual weight will work worker workspace".split()
 ) | {*keyword.kwlist, *dir(builtins)}
 
-B = r"(?<![A-Za-z0-9_.-])"
+B = rf"(?:(?<![A-Za-z0-9_.-])|{ESCAPED})"
 SEPARATOR = r"(?:/|\\\\|\\)"
 NAME = r"[^\s/\\:*?\"'<>|,;()\[\]{}]+"
 TLDS = (
@@ -48,18 +48,20 @@ EMAIL = re.compile(
     rf"(?i){B}[A-Z0-9][A-Z0-9._%+-]{{0,63}}@(?:[A-Z0-9-]{{1,63}}\.){{1,5}}(?:{'|'.join(TLDS)})(?![A-Za-z0-9_(\[-])(?!\.[A-Za-z_])"
 )
 ADDRESS = re.compile(
-    r"(?<![\w.=~^<>-])(?:10(?:\.\d{1,3}){3}|192\.168(?:\.\d{1,3}){2}|172\.(?:1[6-9]|2\d|3[01])(?:\.\d{1,3}){2}|169\.254(?:\.\d{1,3}){2})(?![\w.-]\d)"
+    rf"(?:(?<![\w.=~^<>-])|{ESCAPED})(?:10(?:\.\d{{1,3}}){{3}}|192\.168(?:\.\d{{1,3}}){{2}}|172\.(?:1[6-9]|2\d|3[01])(?:\.\d{{1,3}}){{2}}"
+    r"|169\.254(?:\.\d{1,3}){2})(?![\w.-]\d)"
 )
 OTHER_ADDRESS = re.compile(r"(?<=://)(?!127\.|0\.0\.0\.0)\d{1,3}(?:\.\d{1,3}){3}(?=[:/\s\"']|$)")
-LINK_LOCAL = re.compile(r"(?i)(?<![\w:])fe80:(?::?[0-9a-f]{1,4}){1,7}(?:%\w+)?")
-MAC = re.compile(r"(?i)(?<![\w:])(?:[0-9a-f]{2}:){5}[0-9a-f]{2}(?![\w:])")
-UNIX_HOME = re.compile(rf"(?P<b>(?<![\w.>])(?:/[\w.-]+)*?/(?:home|Users)/)(?P<s>{NAME})")
+LINK_LOCAL = re.compile(rf"(?i)(?:(?<![\w:])|{ESCAPED})fe80:(?::?[0-9a-f]{{1,4}}){{1,7}}(?:%\w+)?")
+MAC = re.compile(rf"(?i)(?:(?<![\w:])|{ESCAPED})(?:[0-9a-f]{{2}}:){{5}}[0-9a-f]{{2}}(?![\w:])")
+UNIX_HOME = re.compile(rf"(?P<b>(?:(?<![\w.>])|{ESCAPED})(?:/[\w.-]+)*?/(?:home|Users)/)(?P<s>{NAME})")
 WINDOWS_HOME = re.compile(
-    rf"(?i)(?P<b>(?:\b[A-Z]:|(?<![\w.])/(?:mnt/)?[a-z]){SEPARATOR}(?:Users|Documents and Settings){SEPARATOR})"
+    rf"(?i)(?P<b>(?:(?:\b|{ESCAPED})[A-Z]:|(?:(?<![\w.])|{ESCAPED})/(?:mnt/)?[a-z]){SEPARATOR}(?:Users|Documents and Settings){SEPARATOR})"
     rf"(?P<s>[^/\\:*?\"'<>|\r\n]{{1,60}}?)(?={SEPARATOR}|[\"'<>|:\r\n]|$)"
 )
 TILDE = re.compile(r"(?P<b>[\"']~)(?P<s>[A-Za-z_][\w.-]*)(?=/[\w.])")
-SSH = re.compile(r"(?P<b>(?<![\w.@)\]-]))(?P<s>[a-z_][a-z0-9_.-]{0,31}@[A-Za-z][A-Za-z0-9.-]{0,62})(?=:[~/])")
+SSH = re.compile(rf"(?P<b>(?<![\w.@)\]-])|{ESCAPED})(?P<s>[a-z_][a-z0-9_.-]{{0,31}}@[A-Za-z][A-Za-z0-9.-]{{0,62}})(?=:[~/])")
+QUOTED = re.compile(r'"(?:[^"\\\n]|\\[^\n])*"')
 SHARED_HOMES = {"shared", "public", "Public", "Shared", "Default", "All Users"}
 
 
@@ -95,7 +97,8 @@ class Scrubber:
         return {kind: len(values) for kind, values in sorted(self._met.items())}
 
     def scrub(self, text: str) -> str:
-        """`text` without secrets and without the names of user, machine and home folder."""
+        """`text` without secrets and without the names of user, machine and home folder. Texts quoted in it as in JSON are read."""
+        text = QUOTED.sub(self._inner, text)
         for kind, pattern, replaced in self._steps:
             text = pattern.sub(lambda match, k=kind, r=replaced: self._note(k, match, r(match)), text)  # type: ignore[misc]
         return text
@@ -109,6 +112,16 @@ class Scrubber:
         if isinstance(value, list | tuple):
             return [self.every(item) for item in value]
         return value
+
+    def _inner(self, match: re.Match[str]) -> str:
+        if "\\" not in match[0]:
+            return match[0]
+        try:
+            inner = json.loads(match[0])
+        except ValueError:  # not JSON after all
+            return match[0]
+        clean = self.scrub(inner)
+        return match[0] if clean == inner else json.dumps(clean, ensure_ascii=False)
 
     def _note(self, kind: str, match: re.Match[str], new: str) -> str:
         if new != match[0]:
@@ -130,7 +143,7 @@ def _exact(values: Iterable[str]) -> list[_Step]:
         return []
     # A value of letters only must not take a part of a longer word with it.
     either = "|".join(
-        rf"(?<![A-Za-z0-9_]){re.escape(f)}(?![A-Za-z0-9_])" if f.isalnum() and len(f) < 16 else re.escape(f)
+        rf"(?:(?<![A-Za-z0-9_])|{ESCAPED}){re.escape(f)}(?![A-Za-z0-9_])" if f.isalnum() and len(f) < 16 else re.escape(f)
         for f in sorted(forms, key=len, reverse=True)
     )
     return [("secret", re.compile(either), lambda match: "<secret>")]
@@ -164,7 +177,7 @@ def _places(person: Person) -> list[_Step]:
     if len(home) > 1:
         forms = {home, home.replace("\\", "\\\\"), home.replace("\\", "/")}
         either = "|".join(re.escape(form) for form in sorted(forms, key=len, reverse=True))
-        steps.append(("home", re.compile(rf"(?<![\w.~-])(?:{either})(?![\w.-])"), lambda m: "~"))
+        steps.append(("home", re.compile(rf"(?:(?<![\w.~-])|{ESCAPED})(?:{either})(?![\w.-])"), lambda m: "~"))
     steps += [
         ("user", UNIX_HOME, _named_home),
         ("user", WINDOWS_HOME, _named_home),

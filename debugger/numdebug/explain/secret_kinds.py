@@ -157,14 +157,15 @@ def _mixed(match: re.Match[str]) -> bool:
 
 # --- The kinds, in the order in which they are looked for --------------------------------------------------------------------------------
 
-A, Z = r"(?<![A-Za-z0-9_])", r"(?![A-Za-z0-9_])"
+ESCAPED = r"(?<=\\[nrtbf])"  # a line of a text that stands as JSON in a text begins after the letters of \\n
+A, Z = rf"(?:(?<![A-Za-z0-9_])|{ESCAPED})", r"(?![A-Za-z0-9_])"
 STRONG = (
-    r"(?:pass(?:word|wd|phrase|code)s?|(?<![A-Za-z])pwd|secret(?:s|[_-]?key)?|api[_-]?(?:key|secret|token)s?|access[_-]?(?:key|token)|"
+    r"(?:pass(?:word|wd|phrase|code)s?|(?:(?<![A-Za-z])|(?<=\\\\n))pwd|secret(?:s|[_-]?key)?|api[_-]?(?:key|secret|token)s?|access[_-]?(?:key|token)|"
     r"private[_-]?key|client[_-]?secret|auth[_-]?(?:key|token)|refresh[_-]?token|bot[_-]?token|credentials?|authorization|cookie|"
     r"connection[_-]?string|(?:encryption|signing|account|storage|master)[_-]?key)"
     r"(?:[_-](?:\d{1,3}|prod|production|live|test|dev|staging|value|default|old|new|main|primary|secondary))?"
 )
-GENTLE = r"(?:token|auth|session(?:[_-]?id)?|(?<![A-Za-z])sid|csrf(?:[_-]?token)?|(?<![A-Za-z])key|signature|nonce|salt)"
+GENTLE = rf"(?:token|auth|session(?:[_-]?id)?|{A}sid|csrf(?:[_-]?token)?|(?:(?<![A-Za-z])|{ESCAPED})key|signature|nonce|salt)"
 GIVEN = r"\\?[\"']?\]?\s*(?::\s*[A-Za-z][\w\[\], .|]{0,40}=|={1,3}|=>|:=|:|!=)\s*\(?\s*[rbfuRBFU]{0,2}"
 QUOTED = r"(?P<q>\\?[\"'])(?P<s>(?:(?!(?P=q))[^\n]){3,400})(?P=q)"
 BODY = r"(?:(?:[\s\"'+,()#>|]|\\[nrt])*[A-Za-z0-9+/=]{16,})*"
@@ -177,7 +178,7 @@ def _kind(name: str, pattern: str, really: Callable[[re.Match[str]], bool] | Non
 KINDS: tuple[Kind, ...] = (
     _kind("private-key", rf"(?s)-----BEGIN [A-Z0-9 ]{{0,30}}PRIVATE KEY(?: BLOCK)?-----(?:.{{0,16000}}?-----END [A-Z0-9 ]{{0,30}}PRIVATE KEY(?: BLOCK)?-----|{BODY})"),
     _kind("private-key", r"AGE-SECRET-KEY-1[A-Z0-9]{50,60}"),
-    _kind("private-key", r"(?m)^[ \t\"'+]*(?P<s>[A-Za-z0-9+/]{60,}={0,2})(?:\\n)?[\"', \t]*$", _material),
+    _kind("private-key", rf"(?m)(?:^|{ESCAPED})[ \t\"'+]*(?P<s>[A-Za-z0-9+/]{{60,}}={{0,2}})[\"', \t]*(?:$|(?=\\[nr]|\\?\"))", _material),
     _kind("ssh-key", r"(?:ssh-(?:rsa|ed25519|dss)|ecdsa-sha2-\S{1,30}|sk-ssh-\S{1,30})\s+(?P<s>AAAA[A-Za-z0-9+/=]{20,}(?:[ \t]+[\w.@-]+)?)"),
     _kind("slack-webhook", r"https://hooks\.slack\.com/(?:services|workflows|triggers)/(?P<s>[A-Za-z0-9/+_-]{8,})"),
     _kind("webhook", r"https://(?:(?:ptb\.|canary\.)?discord(?:app)?\.com/api/webhooks|[\w.-]{1,60}\.webhook\.office\.com)/(?P<s>[^\s\"'<>]{8,})"),
@@ -217,21 +218,21 @@ KINDS: tuple[Kind, ...] = (
     _kind("api-key", rf"{A}(?:xai|pplx|tvly|jina|tskey|NRAK|rubygems|lin_api|ntn|sntry[su]|lsv2_(?:pt|sk)|pscale_\w{{2,6}}|dp\.pt)[-_.](?P<s>[A-Za-z0-9_.-]{{20,}})", _odd),
     _kind("azure-key", r"(?i)(?:AccountKey|SharedAccessKey|SharedAccessSignature|SharedSecret)\s?=\s?(?P<s>[A-Za-z0-9+/=%&_.-]{16,})"),
     _kind("azure-key", rf"{A}[A-Za-z0-9_~.-]{{3}}\dQ~[A-Za-z0-9_~.-]{{31,34}}"),
-    _kind("password", r"(?i)(?<=[;\"'\s])(?:password|pwd)=(?P<s>[^;\"'\s]{3,})(?=;)"),
-    _kind("authorization", r"(?i)(?<![\w\"'])(?:proxy-)?authorization:\s*(?:(?:bearer|basic|token|digest|apikey)\s+)?(?P<s>[^\s\"',;<>{}()\[\]$]{6,}+)(?![\[(])"),
-    _kind("token", r"(?i)\bbearer\s+(?P<s>[A-Za-z0-9._~+/=-]{8,})", _odd),
-    _kind("authorization", r"\b[Bb]asic\s+(?P<s>[A-Za-z0-9+/]{12,}={0,2})", _base64),
-    _kind("cookie", r"(?im)\b(?:set-)?cookie:[ \t]*(?P<s>[^\r\n\"']{6,})", _pairs),
-    _kind("api-key", r"(?i)\bx-(?:api|auth|goog-api|functions)[\w-]{0,12}(?:key|token):\s*(?P<s>[^\s\"'<>{}]{6,})"),
-    _kind("credentials", r"(?i)\bcurl\b[^\n]{0,200}?\s(?:-u|--user)[ =]?[\"']?(?P<s>[\w.@-]{1,60}:[^\s\"']+)"),
-    _kind("password", r"\blogin\s+\S{1,80}\s+password\s+(?P<s>\S{3,})"),
+    _kind("password", rf"(?i)(?:(?<=[;\"'\s])|{ESCAPED})(?:password|pwd)=(?P<s>[^;\"'\s]{3,})(?=;)"),
+    _kind("authorization", rf"(?i)(?:(?<![\w\"'])|{ESCAPED})(?:proxy-)?authorization:\s*(?:(?:bearer|basic|token|digest|apikey)\s+)?(?P<s>[^\s\"',;<>{{}}()\[\]$\\]{{6,}}+)(?![\[(])"),
+    _kind("token", rf"(?i){A}bearer\s+(?P<s>[A-Za-z0-9._~+/=-]{{8,}})", _odd),
+    _kind("authorization", rf"{A}[Bb]asic\s+(?P<s>[A-Za-z0-9+/]{{12,}}={{0,2}})", _base64),
+    _kind("cookie", rf"(?im){A}(?:set-)?cookie:[ \t]*(?P<s>[^\r\n\"'\\]{{6,}})", _pairs),
+    _kind("api-key", rf"(?i){A}x-(?:api|auth|goog-api|functions)[\w-]{{0,12}}(?:key|token):\s*(?P<s>[^\s\"'<>{{}}\\]{{6,}})"),
+    _kind("credentials", rf"(?i){A}curl\b[^\n]{{0,200}}?\s(?:-u|--user)[ =]?[\"']?(?P<s>[\w.@-]{{1,60}}:[^\s\"'\\]+)"),
+    _kind("password", rf"{A}login\s+\S{{1,80}}\s+password\s+(?P<s>[^\s\"'\\]{{3,}})"),
     _kind("secret", rf"(?i){STRONG}{GIVEN}{QUOTED}", _literal),
     _kind("token", rf"(?i){GENTLE}{GIVEN}{QUOTED}", _token),
     _kind("secret", rf"(?i){STRONG}\\?[\"'],\s*{QUOTED}", _default),
-    _kind("secret", rf"(?i){STRONG}\s?[:=]\s?(?P<s>[^\s\"'<>()\[\]{{}},;]{{8,}}+)(?![(\[])", _inline),
-    _kind("token", rf"(?i)(?<![A-Za-z]){GENTLE}=(?P<s>[A-Za-z0-9._~+/-]{{16,}}+)(?![(\[])", _token),
+    _kind("secret", rf"(?i){STRONG}\s?[:=]\s?(?P<s>[^\s\"'<>()\[\]{{}},;\\]{{8,}}+)(?![(\[])", _inline),
+    _kind("token", rf"(?i){GENTLE}=(?P<s>[A-Za-z0-9._~+/-]{{16,}}+)(?![(\[])", _token),
     _kind("secret", rf"(?i)--?(?:[a-z0-9]{{1,20}}-){{0,3}}(?:{STRONG}|token)(?P<sep>[ =]|[\"'],\s*[\"'])(?P<s>[^\s\"'<>{{}}$(\[,-][^\s\"'<>,]{{2,}})", _odd_flag),
-    _kind("secret", rf"(?im)^[ \t]*(?:-[ \t]+)?[\"']?[\w.-]{{0,40}}?{STRONG}[\"']?[ \t]*(?P<sep>[:=])[ \t]*(?P<s>[^\s\"'#<{{\[(|>&*!@`$,=%][^\s#\"']{{2,}})[ \t]*(?:#.*)?$", _bare),
-    _kind("secret", rf"{A}(?P<name>(?:[A-Z][A-Z0-9]{{0,20}}_){{0,5}}(?:PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|SECRET|TOKEN|APIKEY|KEY|CREDENTIALS?|AUTH)(?:_[A-Z0-9]{{1,20}}){{0,3}})=(?P<s>[^\s\"'`;&|<>(){{}}\[\],$]{{3,}}+)(?![(\[])", _variable),
+    _kind("secret", rf"(?im)(?:^|{ESCAPED})[ \t]*(?:-[ \t]+)?[\"']?[\w.-]{{0,40}}?{STRONG}[\"']?[ \t]*(?P<sep>[:=])[ \t]*(?P<s>[^\s\"'#<{{\[(|>&*!@`$,=%][^\s#\"'\\]{{2,}})[ \t]*(?:#.*)?(?:$|(?=\\[nr]))", _bare),
+    _kind("secret", rf"{A}(?P<name>(?:[A-Z][A-Z0-9]{{0,20}}_){{0,5}}(?:PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|SECRET|TOKEN|APIKEY|KEY|CREDENTIALS?|AUTH)(?:_[A-Z0-9]{{1,20}}){{0,3}})=(?P<s>[^\s\"'`;&|<>(){{}}\[\],$\\]{{3,}}+)(?![(\[])", _variable),
     _kind("secret", r"(?P<q>\\?[\"'])(?P<s>[A-Za-z0-9+/_=-]{32,})(?P=q)", _strange),
 )  # fmt: skip
