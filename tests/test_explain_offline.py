@@ -181,6 +181,11 @@ def test_the_patch_is_on_the_fix_and_the_line_stays_home_without_source():
     assert not any("torch.exp" in text for text in without)
 
 
+def test_it_is_not_said_that_nothing_is_nan_where_a_step_failed():
+    assert "No NaN or inf" in told(REPORTS["silent"])
+    assert "No NaN or inf" not in told(report(RATE, first_bad_step=2))
+
+
 def test_a_trial_says_where_the_loss_should_go():
     text = told(REPORTS["silent"])
     assert "the learning rate times 0.1" in text and "from 1.628 to 3.338e-07" in text and "by hand" in text

@@ -101,7 +101,7 @@ def _cause(items: Items, d: Diagnosis, say: Say) -> str:
         return say("cause_failed", symptom=symptom(d.consequences[0], step, say), **slots)
     if d.severity == "warning":
         return say("cause_latent" if d.confirmed_why.startswith("tried with these values") else "cause_warning", **slots)
-    return say("cause_silent", **slots)
+    return say("cause_silent" if step is None else "cause_plain", **slots)
 
 
 def title(d: Diagnosis, say: Say) -> str:

@@ -17,8 +17,10 @@ PHRASES = {
     "parameter": "parameter {name}",
     "cause_failed": "{symptom}. The cause is at {place}{where}: {title}.",
     "cause_silent": (
-        "Nothing fails and no number is NaN, but the result is not what it should be. The cause is at {place}{where}: {title}."
+        "No NaN or inf reaches the loss or a gradient, but the numbers are not what they should be. The cause is at "
+        "{place}{where}: {title}."
     ),
+    "cause_plain": "The numbers are not what they should be. The cause is at {place}{where}: {title}.",
     "cause_latent": "This run went well, but another one need not. The weak point is at {place}{where}: {title}.",
     "cause_foretold": (
         "As it is, the program runs well. In the narrower number format that you asked about it would not, because of "

@@ -16,7 +16,10 @@ PHRASES = {
     "gradient_plain": "ग्रेडिएंट",
     "parameter": "पैरामीटर {name}",
     "cause_failed": "{symptom}। कारण {place}{where} है: {title}।",
-    "cause_silent": "कुछ फ़ेल नहीं होता और कहीं NaN नहीं है, पर परिणाम वैसा नहीं जैसा होना चाहिए। कारण {place}{where} है: {title}।",
+    "cause_silent": (
+        "loss या ग्रेडिएंट में NaN या inf नहीं है, पर संख्याएँ वैसी नहीं हैं जैसी होनी चाहिए। कारण {place}{where} है: {title}।"
+    ),
+    "cause_plain": "संख्याएँ वैसी नहीं हैं जैसी होनी चाहिए। कारण {place}{where} है: {title}।",
     "cause_latent": "यह रन ठीक रहा, पर अगला ज़रूरी नहीं कि ठीक रहे। कमज़ोर जगह {place}{where} है: {title}।",
     "cause_foretold": (
         "अभी प्रोग्राम ठीक चलता है। जिस छोटे number format के बारे में आपने पूछा, उसमें ठीक नहीं चलेगा; कारण {place}{where} है: "
