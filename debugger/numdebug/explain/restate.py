@@ -13,9 +13,12 @@ MOST = 5  # numbers of a measurement that are said
 
 
 def restated(claim: Claim, items: Items) -> Claim | None:
-    """The same kind, subjects and citations, said as the report says it; None where already these do not hold."""
+    """The same kind, subjects and citations, said as the report says it; None where already these do not hold.
+
+    Where only the order is one that the report does not know, the subjects are said without an order.
+    """
     if list(structure.complaints(claim, items)):
-        return None
+        return restated(replace(claim, kind="evidence"), items) if claim.kind == "order" else None
     text = _text(claim, items)
     own = items.diagnosis(claim.subjects[0])
     patch = own.fix.diff if claim.kind == "fix" and items.with_source and own is not None and own.fix is not None else None

@@ -87,7 +87,7 @@ class Backing:
         """Lines that the named items and their diagnosis stand at, or speak of."""
         found: set[int] = set()
         for item in self.items:
-            if item.kind == "code":
+            if item.kind == "code" or (self.claim.kind == "fix" and item.kind not in ("fix", "diagnosis")):
                 continue
             if item.site is not None:
                 found |= set(range(item.site.line, (item.site.end_line or item.site.line) + 1))

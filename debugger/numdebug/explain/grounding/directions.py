@@ -15,6 +15,9 @@ KINDLY = {kind: terms(words) for kind, words in also().items()}
 
 
 MOVES = frozenset(stem(w) for w in (*listed("upwards"), *listed("downwards")))  # held against the numbers themselves
+FREE = 1  # everyday words that a sentence about a cause or a cure may add
+OPERATIONS = frozenset(listed("operations"))
+RERUN = frozenset(stem(w) for w in "numdebug diagnose run rerun repeat again restart command".split())
 POLAR = frozenset(stem(w) for w in listed("polar"))
 
 
@@ -109,10 +112,16 @@ def complaints(backing: Backing) -> Iterator[str]:
     if not numbered and not any(_technical(part) & backing.terms for part in parts_of) and claim.kind != "check":
         yield "the sentence says nothing that the report says"
     yield from reversed_pairs(backing)
-    if new := novelty(backing) - KINDLY[claim.kind]:
+    new = novelty(backing) - KINDLY[claim.kind]
+    plain = {w for w in new if is_everyday(w) and w not in POLAR | MOVES}
+    if len(plain) > FREE or new - plain:
         yield f"no statement of the report says this with {', '.join(sorted(new))}"
     if claim.kind in ("cause", "fix"):
         yield from _denials(backing, parts_of)
+    if claim.kind == "cause":
+        yield from _operations(backing)
+    if claim.kind == "check" and not RERUN & {stem(t.text) for t in tokens(claim.text) if t.kind == "word"}:
+        yield "a check says what to run again"
     if claim.kind == "ruled_out":
         yield from _roles(backing, parts_of)
     if claim.kind == "order":
@@ -130,6 +139,16 @@ def _denials(backing: Backing, found: list[Clause]) -> Iterator[str]:
         own = _technical(part)
         if part.negated and own and not any(own <= c.meaning or own & c.meaning for c in denied):
             yield f"the report does not deny {part.text!r}"
+
+
+def _operations(backing: Backing) -> Iterator[str]:
+    """An operation that a cause names is one of its finding, not only of the bug's page."""
+    found = [d for owner in backing.owners if (d := backing.all.diagnosis(owner)) is not None]
+    own = {t for d in found for t in terms(f"{d.bug} {d.title} {d.op or ''} {d.native_op or ''} {d.because}")}
+    own |= {t for item in backing.named if item.kind in ("evidence", "consequence") for s in item.says for t in terms(s)}
+    for token in tokens(backing.claim.text):
+        if token.kind in ("word", "name") and token.text.lower().split(".")[-1] in OPERATIONS and not parts(token.text.lower()) & own:
+            yield f"{token.text} is not an operation of this finding"
 
 
 def _places(backing: Backing) -> Iterator[str]:
