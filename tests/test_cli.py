@@ -41,7 +41,7 @@ def test_the_parents_side_and_all_rules_import_no_framework():
 
 
 def test_help_of_every_command(numdebug):
-    for command in ("diagnose", "demo", "bugs", "bug", "probes", "probe", "prompt"):
+    for command in ("diagnose", "compare", "explain", "ask", "demo", "bugs", "bug", "probes", "probe", "prompt"):
         said = numdebug(command, "--help")
         assert said.code == 0
         assert "Usage: numdebug" in said.out

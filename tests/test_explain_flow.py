@@ -304,6 +304,17 @@ def test_options_of_an_explanation_need_one(numdebug, tmp_path):
     assert "--model belongs to --explain" in said.err
 
 
+def test_languages(numdebug, tmp_path):
+    said = numdebug("explain", str(REPORT), "--language", "hi", HOME=str(tmp_path))
+    assert "क्या हुआ" in said.out
+    assert numdebug("explain", str(REPORT), HOME=str(tmp_path), NUMDEBUG_LANGUAGE="hi").out == said.out
+    (tmp_path / "model.py").write_text("raise SystemExit('it ran')")
+    said = numdebug("diagnose", "model.py", "--explain", "--language", "xx", HOME=str(tmp_path))
+    assert said.code == 2
+    assert "there is no language 'xx'" in said.err
+    assert "it ran" not in said.err
+
+
 @pytest.mark.parametrize("text", ["", "{}", "nonsense", '{"schema_version": "1"}'])
 def test_what_is_no_report_is_one_sentence(numdebug, tmp_path, text):
     (tmp_path / "r.json").write_text(text)

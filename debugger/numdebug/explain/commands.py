@@ -249,10 +249,13 @@ class Beforehand:
     """What `diagnose --explain` settles before the program runs: a wrong template or file is not noticed an hour later."""
 
     def __init__(self, asked: dict[str, Any]) -> None:
+        from numdebug.explain.session import spoken_in
         from numdebug.explain.settings import find
 
         self.wish = wish(**asked)
-        self.hide = find(self.wish.flags).hide
+        settings = find(self.wish.flags)
+        spoken_in(self.wish, settings)
+        self.hide = settings.hide
 
     def session(self, outcome: Outcome, request: Request) -> Session:
         """The report that was made, ready to be explained."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from numdebug import prompting
 from numdebug.diagnosing import Request
+from numdebug.errors import UserError
 from numdebug.explain import asking, offline, translating
 from numdebug.explain.claims import SCHEMA, Claim
 from numdebug.explain.explaining import Accept, Ask, Explanation, Removed, explain, in_our_words
@@ -44,7 +46,7 @@ class Session:
     def __init__(self, report: Report, source: Callable[[str], str | None], wish: Wish, say: Say, request: Request | None = None) -> None:
         self.report, self.source, self.wish, self.say, self.request = report, source, wish, say, request
         self.settings: Settings = find(wish.flags)
-        self.language = wish.language or self.settings.language or "en"
+        self.language = spoken_in(wish, self.settings)
         self.scrubber = Scrubber.here(self.settings.server.key if self.settings.server else "")
         self.items = Items(report, wish.with_source)
         for note in self.settings.notes:
@@ -81,6 +83,8 @@ class Session:
         own = offline.explain(self.items, self.language if self.language in OURS else "en")
         server = self.settings.server
         if server is None:
+            if self.language not in OURS:
+                self.say(f"without a model the explanation exists in {' and '.join(OURS)} only")
             done = Explanation(problem=self.settings.missing)
         else:
             done = self._asked(server, show)
@@ -133,6 +137,14 @@ class Session:
             return replace(claim, patch=exact) if exact is not None else Removed(claim.text, (why,))
 
         return accepted
+
+
+def spoken_in(wish: Wish, settings: Settings) -> str:
+    """The language of the explanation: the option, the environment, the user's file. Raises UserError for one that is not known."""
+    code = wish.language or os.environ.get("NUMDEBUG_LANGUAGE") or settings.language or "en"
+    if code not in OURS and code not in translating.NAMES:
+        raise UserError(f"there is no language {code!r} here; known are en, {', '.join(sorted(translating.NAMES))}.")
+    return code
 
 
 def _later(claim: Claim) -> None:
