@@ -16,6 +16,7 @@ KINDLY = {kind: terms(words) for kind, words in also().items()}
 
 MOVES = frozenset(stem(w) for w in (*listed("upwards"), *listed("downwards")))  # held against the numbers themselves
 FREE = 1  # everyday words that a sentence about a cause or a cure may add
+ACTIONS, BECAUSE = (frozenset(stem(w) for w in listed(name)) for name in ("actions", "because"))
 OPERATIONS = frozenset(listed("operations"))
 RERUN = frozenset(stem(w) for w in "numdebug diagnose run rerun repeat again restart command".split())
 POLAR = frozenset(stem(w) for w in listed("polar"))
@@ -23,7 +24,7 @@ POLAR = frozenset(stem(w) for w in listed("polar"))
 
 def _counts(word: str, kind: str) -> bool:
     """Whether a word must stand in the report: every one of a cause or cure, else terms and what turns a statement round."""
-    if kind in ("cause", "fix"):
+    if kind in ("cause", "fix", "ruled_out"):
         return True
     return word not in JUDGED | MOVES and (word in POLAR or not is_everyday(word))
 
@@ -34,6 +35,7 @@ def statements(backing: Backing) -> list[frozenset[str]]:
     A cause draws on one sentence of the diagnosis or its page, a fix on the fix and the page, evidence on what is named itself.
     """
     claim = backing.claim
+    narrow = claim.kind in ("cause", "fix") or _causal(claim.text)
     about = frozenset().union(
         *(meaning(tokens(s)) for item in backing.named if item.kind == "consequence" for s in item.says), _frame(backing)
     )
@@ -41,7 +43,9 @@ def statements(backing: Backing) -> list[frozenset[str]]:
     for item in backing.items:
         if item.kind == "code" or (claim.kind == "evidence" and item not in backing.named and item.kind != "run"):
             continue
-        if claim.kind in ("cause", "fix") and item.kind not in ("diagnosis", "fix", "page", "consequence"):
+        if claim.kind == "ruled_out" and item not in backing.named:
+            continue
+        if narrow and item.kind not in ("diagnosis", "fix", "page", "consequence", "ruled-out"):
             continue
         said = [meaning(tokens(s)) for s in item.says if not (claim.kind in ("cause", "fix") and s.startswith("confirmed"))]
         found += [frozenset().union(*said)] if item.kind in ("evidence", "comparison", "fix") else said
@@ -116,10 +120,12 @@ def complaints(backing: Backing) -> Iterator[str]:
     plain = {w for w in new if is_everyday(w) and w not in POLAR | MOVES}
     if len(plain) > FREE or new - plain:
         yield f"no statement of the report says this with {', '.join(sorted(new))}"
-    if claim.kind in ("cause", "fix"):
+    if claim.kind in ("cause", "fix", "ruled_out"):
         yield from _denials(backing, parts_of)
     if claim.kind == "cause":
         yield from _operations(backing)
+    if claim.kind == "fix":
+        yield from _actions(backing)
     if claim.kind == "check" and not RERUN & {stem(t.text) for t in tokens(claim.text) if t.kind == "word"}:
         yield "a check says what to run again"
     if claim.kind == "ruled_out":
@@ -139,6 +145,19 @@ def _denials(backing: Backing, found: list[Clause]) -> Iterator[str]:
         own = _technical(part)
         if part.negated and own and not any(own <= c.meaning or own & c.meaning for c in denied):
             yield f"the report does not deny {part.text!r}"
+
+
+def _causal(text: str) -> bool:
+    """Whether the sentence makes one thing the effect of another."""
+    return bool(BECAUSE & {stem(t.text) for t in tokens(text) if t.kind == "word"})
+
+
+def _actions(backing: Backing) -> Iterator[str]:
+    """What a cure does is what the report's cure does."""
+    known = {stem(w) for item in backing.items if item.kind in ("fix", "page") for s in item.says for w in re.findall(r"[A-Za-z]+", s)}
+    for token in tokens(backing.claim.text):
+        if token.kind == "word" and stem(token.text) in ACTIONS and stem(token.text) not in known:
+            yield f"the report's fix does not say {token.text!r}"
 
 
 def _operations(backing: Backing) -> Iterator[str]:

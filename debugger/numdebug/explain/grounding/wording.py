@@ -10,6 +10,7 @@ from numdebug.explain.grounding.quantities import SPELLED
 from numdebug.explain.grounding.words import also, is_everyday, listed, parts, stem, tokens
 
 HARMLESS, SURE, UNSURE = (frozenset(stem(w) for w in listed(name)) for name in ("harmless", "sure", "unsure"))
+NOTHING = re.compile(r"\b(?:no|without) (?:real )?(?:effect|need|problem|harm|impact|influence|danger|bug|reason|finding)\b", re.IGNORECASE)
 JUDGED = HARMLESS | SURE | UNSURE
 
 
@@ -36,6 +37,8 @@ def _harmless(backing: Backing, words: list[str]) -> Iterator[str]:
     for word in words:
         if stem(word) in HARMLESS and stem(word) not in own:
             yield f"the report does not call anything {word!r}"
+    if found := NOTHING.search(" ".join(words)):
+        yield f"the report does not say {found[0]!r}"
 
 
 def _sureness(backing: Backing, words: list[str]) -> Iterator[str]:
