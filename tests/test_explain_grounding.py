@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from numdebug.cli import cli
 from numdebug.explain.claims import Claim, parse
+from numdebug.explain.commands import options_of
 from numdebug.explain.grounding import check, structure
 from numdebug.explain.grounding.patches import same
 from numdebug.explain.items import Items
@@ -23,7 +25,7 @@ NAMES = sorted(f.stem for f in (HERE / "answers").glob("*.json"))
 
 @cache
 def items(name: str) -> Items:
-    return Items(published.parse((HERE / "reports" / f"{name}.json").read_text()))
+    return Items(published.parse((HERE / "reports" / f"{name}.json").read_text()), commands=options_of(cli))
 
 
 def accepted(claim: object, about: Items) -> bool:

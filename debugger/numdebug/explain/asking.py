@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numdebug.diagnosing import Request, diagnose, probe_names
 from numdebug.evidence import Evidence
 from numdebug.explain.items import Item, Items, question
+from numdebug.explain.scrub import Scrubber
 from numdebug.explain.server import Call, NoAnswer, ask
 from numdebug.explain.settings import Server
 from numdebug.formats import NARROW
 from numdebug.report.model import Report
-
-if TYPE_CHECKING:
-    from numdebug.explain.session import Session
 
 ROUNDS = 3  # of probes for one question: each costs a run of the program
 CALLS = 4  # probes in one round
@@ -41,43 +39,51 @@ def tools() -> list[dict[str, Any]]:
     return [{"type": "function", "function": {"name": "run_probe", "description": text, "parameters": parameters}}]
 
 
-def answered(messages: list[dict[str, Any]], server: Server, session: Session) -> list[dict[str, Any]]:
-    """The conversation with every probe answered that the model asks for. A server without tools is asked nothing here."""
-    messages = list(messages)
-    for _ in range(session.wish.rounds):
-        try:
-            answer = ask(server, messages, None, session.tools(), None, session.scrubber)
-        except NoAnswer as why:
-            session.say(f"no probes were asked for: {why}")
-            return messages
-        if not answer.calls:
-            return messages
-        calls = answer.calls[:CALLS]
-        messages.append({"role": "assistant", "content": answer.text or None, "tool_calls": [_published(c) for c in calls]})
-        for call in calls:
-            messages.append({"role": "tool", "tool_call_id": call.id, "content": run(call, session)})
-    return messages
+class Prober:
+    """Runs probes for a model, on one program. `request` None: the program is not at hand, and nothing is run."""
+
+    def __init__(self, report: Report, request: Request | None, rounds: int, say: Callable[[str], None], scrubber: Scrubber) -> None:
+        self.report, self.request, self.rounds, self.say, self.scrubber = report, request, rounds, say, scrubber
+
+    def tools(self) -> list[dict[str, Any]]:
+        """What the model may call; nothing where nothing may be run."""
+        return tools() if self.rounds and self.request is not None else []
+
+    def answered(self, messages: list[dict[str, Any]], server: Server) -> list[dict[str, Any]]:
+        """The conversation with every probe answered that the model asks for. What they find is in the report afterwards."""
+        messages = list(messages)
+        for _ in range(self.rounds if self.tools() else 0):
+            try:
+                answer = ask(server, messages, None, self.tools(), None, self.scrubber)
+            except NoAnswer as why:
+                self.say(f"no probes were asked for: {why}")
+                return messages
+            if not answer.calls:
+                return messages
+            calls = answer.calls[:CALLS]
+            messages.append({"role": "assistant", "content": answer.text or None, "tool_calls": [_published(c) for c in calls]})
+            messages += [{"role": "tool", "tool_call_id": call.id, "content": self.run(call)} for call in calls]
+        return messages
+
+    def run(self, call: Call) -> str:
+        """What one probe found, as the model is told it; the facts are in the report from now on."""
+        wanted = wish(call)
+        if isinstance(wanted, str):
+            return wanted
+        if self.request is None:
+            return "the program is not at hand"
+        name, changes = wanted
+        self.say(f"running the program once more to ask the probe {name}, as the model wishes")
+        outcome = diagnose(replace(self.request, probes=(name,), only_evidence=True, **changes))
+        fresh = added(self.report, outcome.report.evidence)
+        if not fresh:
+            return f"{name} found nothing ({outcome.report.verdict})"
+        items = Items(self.report)
+        return "\n".join(told(items[e.id]) for e in fresh)
 
 
 def _published(call: Call) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-
-
-def run(call: Call, session: Session) -> str:
-    """What one probe found, as the model is told it; the facts are in the report from now on."""
-    wanted = wish(call)
-    if isinstance(wanted, str):
-        return wanted
-    if session.request is None:
-        return "the program is not at hand"
-    name, changes = wanted
-    session.say(f"running the program once more to ask the probe {name}, as the model wishes")
-    outcome = diagnose(replace(session.request, probes=(name,), only_evidence=True, **changes))
-    fresh = added(session.report, outcome.report.evidence)
-    session.items = Items(session.report, session.wish.with_source)
-    if not fresh:
-        return f"{name} found nothing ({outcome.report.verdict})"
-    return "\n".join(told(session.items[e.id]) for e in fresh)
 
 
 def wish(call: Call) -> tuple[str, dict[str, Any]] | str:
@@ -128,6 +134,3 @@ def _content(e: Evidence) -> tuple[Any, ...]:
 def told(item: Item) -> str:
     """An item as a model reads it."""
     return "\n".join([f"{item.id} ({item.kind})", *(f"- {s}" for s in item.says)])
-
-
-Program = Callable[[Report], Request | None]

@@ -64,7 +64,17 @@ def wish(
     from numdebug.explain.settings import Flags
 
     prompt = prompting.prompt(file=prompt_file) if prompt_file is not None else None
+    more["commands"] = options_of(click.get_current_context().find_root().command)
     return Wish(Flags(base_url, model, api_key), language, prompt, not no_source, dry_run, **more)
+
+
+def options_of(command: click.Command, prefix: str = "") -> dict[str, set[str]]:
+    """The commands of a command line with their options, without dashes."""
+    found: dict[str, set[str]] = {}
+    for name, inner in getattr(command, "commands", {}).items():
+        found[f"{prefix}{name}"] = {o.lstrip("-") for p in inner.params for o in (*p.opts, *p.secondary_opts)} | {"help", "h"}
+        found |= options_of(inner, f"{prefix}{name} ")
+    return found
 
 
 @click.command()

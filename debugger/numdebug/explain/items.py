@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -33,10 +33,14 @@ class Item:
 
 
 class Items:
-    """Everything in a report by id, in the order of the report, and the relations that the report itself states."""
+    """Everything in a report by id, in the order of the report, and the relations that the report itself states.
 
-    def __init__(self, report: Report, with_source: bool = True) -> None:
+    `commands`: numdebug's own with their options, which an explanation may name, too.
+    """
+
+    def __init__(self, report: Report, with_source: bool = True, commands: Mapping[str, set[str]] | None = None) -> None:
         self.report = report
+        self.commands = commands or {}
         self.with_source = with_source
         self.all: dict[str, Item] = {item.id: item for item in self._items()}
         self.rests_on = {f"D{n}": d.evidence for n, d in enumerate(report.diagnoses, 1)}

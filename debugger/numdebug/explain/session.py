@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -38,6 +38,7 @@ class Wish:
     dry_run: bool = False
     question: str = ""
     rounds: int = 0  # of probes that a model may ask for
+    commands: Mapping[str, set[str]] = field(default_factory=dict)  # numdebug's own, with their options
 
 
 class Session:
@@ -48,7 +49,8 @@ class Session:
         self.settings: Settings = find(wish.flags)
         self.language = spoken_in(wish, self.settings)
         self.scrubber = Scrubber.here(self.settings.server.key if self.settings.server else "")
-        self.items = Items(report, wish.with_source)
+        self.items = Items(report, wish.with_source, wish.commands)
+        self.prober = asking.Prober(report, request, wish.rounds, say, self.scrubber)
         for note in self.settings.notes:
             say(note)
 
@@ -62,16 +64,12 @@ class Session:
 
     def messages(self) -> list[dict[str, Any]]:
         """The conversation as it begins."""
-        return prompting.messages(self.items, self.wish.prompt, self.wish.question, bool(self.tools()))
-
-    def tools(self) -> list[dict[str, Any]]:
-        """The probes that the model may ask for."""
-        return asking.tools() if self.wish.rounds and self.request is not None else []
+        return prompting.messages(self.items, self.wish.prompt, self.wish.question, bool(self.prober.tools()))
 
     def dry_run(self) -> str:
         """The exact first request as JSON, and on stderr where it would go and how long it is."""
         server = self.settings.server
-        request = body(server or NOBODY, self.messages(), SCHEMA, self.tools() or None, self.scrubber)
+        request = body(server or NOBODY, self.messages(), SCHEMA, self.prober.tools() or None, self.scrubber)
         where = f"to {server.base_url}" if server else f"nowhere: {self.settings.missing}"
         self.say(f"about {tokens(request)} tokens, {where.rstrip('.')}; nothing was sent")
         return json.dumps(request, indent=2, ensure_ascii=False) + "\n"
@@ -95,15 +93,16 @@ class Session:
 
     def _asked(self, server: Server, show: Callable[[Claim], None]) -> Explanation:
         messages = self.messages()
-        size = tokens(body(server, messages, SCHEMA, self.tools() or None, self.scrubber))
+        size = tokens(body(server, messages, SCHEMA, self.prober.tools() or None, self.scrubber))
         code = sum(len(x.text.split("\n")) for x in self.report.excerpts) if self.wish.with_source else 0
         lines = f" with {code} lines of code" if code else " without code"
         where = f"{server.model} at {server.host}"
         self.say(f"sends the report{lines} (about {size} tokens) to {where}; --dry-run shows it, --no-source leaves code out")
         english = self.language == "en"
         asker = self.asker(server, SCHEMA)
-        if self.tools():
-            messages = asking.answered(messages, server, self)
+        if self.prober.tools():
+            messages = self.prober.answered(messages, server)
+            self.items = Items(self.report, self.wish.with_source, self.wish.commands)
         done = explain(self.items, messages, asker, self.source, show if english else _later, self.accept())
         done.model = f"{server.model} at {server.host}"
         if not english:

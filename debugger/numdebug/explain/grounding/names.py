@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
-from importlib import import_module
 
 from numdebug.explain.grounding.backing import Backing
 from numdebug.explain.grounding.words import parts, tokens
@@ -22,7 +20,7 @@ def complaints(backing: Backing) -> Iterator[str]:
         elif token.kind == "call":
             inner = re.findall(r"[A-Za-z_]\w*(?:\.\w+)*", token.text)
             yield from (f"{name} is not a name that the report has" for name in inner if not known(name, backing))
-        elif token.kind == "flag" and token.text.lstrip("-") not in {o for options in commands().values() for o in options}:
+        elif token.kind == "flag" and token.text.lstrip("-") not in {o for options in backing.all.commands.values() for o in options}:
             yield f"numdebug has no option {token.text}"
         elif token.kind == "odd":
             yield f"the sentence holds the sign {token.text!r}"
@@ -43,31 +41,16 @@ def known(name: str, backing: Backing) -> bool:
     return "." not in name and bool(pieces) and all(p in backing.terms for p in pieces)
 
 
-@cache
-def commands() -> dict[str, set[str]]:
-    """numdebug's commands with their options, from the command line itself."""
-    cli = import_module("numdebug.cli").cli
-    found: dict[str, set[str]] = {}
-
-    def walk(group: object, prefix: str) -> None:
-        for name, command in getattr(group, "commands", {}).items():
-            found[f"{prefix}{name}"] = {o.lstrip("-") for p in command.params for o in (*p.opts, *p.secondary_opts)} | {"help", "h"}
-            walk(command, f"{prefix}{name} ")
-
-    walk(cli, "")
-    return found
-
-
 def _commands(text: str, backing: Backing) -> Iterator[str]:
     """`numdebug diagnose model.py --as float16`: the command and its options exist, and what it is given is in the report."""
     for words, rest in COMMAND.findall(text):
         first = words.split()[0]
-        if first not in {c.split()[0] for c in commands()}:
+        if first not in {c.split()[0] for c in backing.all.commands}:
             if first in ("diagnose", "run") or "`numdebug " + words in text:
                 yield f"numdebug has no command {first}"
             continue
         if f"`numdebug {words}" not in text and first in ("bug", "bugs", "probe", "probes", "compare", "explain", "ask", "demo", "prompt"):
             continue  # the words of a sentence: `numdebug probes the gradient`
         for flag in re.findall(r"(?<=\s)--?[a-z][\w-]*", f"{words}{rest}"):
-            if flag.lstrip("-") not in commands()[first]:
+            if flag.lstrip("-") not in backing.all.commands[first]:
                 yield f"numdebug {first} has no option {flag}"
