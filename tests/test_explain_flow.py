@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import pytest
-from openai_server import OpenAIServer, calls, cut, page, raw, says, status, whole
+from openai_server import OpenAIServer, calls, chunk, cut, page, raw, says, status, whole
 
 HERE = Path(__file__).parent / "explain" / "reports"
 REPORT = HERE / "torch_03_elu_head.json"
@@ -337,3 +341,34 @@ def test_a_sentence_in_another_language_is_checked_by_translating_it_back(asked,
     assert "Mache" not in said.out
     assert FIX["text"] in said.out
     assert "stayed English" in said.err
+
+
+def test_statements_are_shown_while_the_rest_is_still_being_written(server, tmp_path):
+    """The first claim is on the screen before the server has sent the second."""
+    whole_answer = answer(CAUSE, FIX)
+    half = whole_answer.index('{"kind": "fix"')
+    go_on = threading.Event()
+
+    def reply(handler, asked):
+        handler.start(200, "text/event-stream")
+        handler.event(chunk({"content": whole_answer[:half]}))
+        go_on.wait(60)
+        handler.event(chunk({"content": whole_answer[half:]}))
+        handler.event(chunk({}, "stop"))
+        handler.event("[DONE]")
+        handler.finish_chunks()
+
+    server.script(reply)
+    env = {**os.environ, "HOME": str(tmp_path), "NUMDEBUG_BASE_URL": server.url, "NUMDEBUG_MODEL": "m", "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "numdebug", "explain", str(REPORT)], env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as running:
+        seen = ""
+        while "[D1]" not in seen:
+            line = running.stdout.readline()
+            assert line, seen
+            seen += line
+        assert not go_on.is_set()
+        assert FIX["text"] not in seen
+        go_on.set()
+        assert FIX["text"] in running.stdout.read()
