@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from numdebug.explain.claims import Claim
-from numdebug.explain.grounding import directions, names, patches, quantities, structure, wording
+from numdebug.explain.grounding import directions, names, patches, quantities, statements, structure, wording
 from numdebug.explain.grounding.backing import Backing
 from numdebug.explain.items import Items
 
@@ -16,5 +16,5 @@ def check(claim: Claim, items: Items, source: Callable[[str], str | None] = lamb
     if wrong:
         return wrong
     backing = Backing(claim, items)
-    parts = (quantities.complaints, names.complaints, wording.complaints, directions.complaints)
+    parts = (quantities.complaints, names.complaints, wording.complaints, statements.complaints, directions.complaints)
     return list(dict.fromkeys([*(why for part in parts for why in part(backing)), *patches.complaints(backing, source)]))
