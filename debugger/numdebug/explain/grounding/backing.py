@@ -78,6 +78,16 @@ class Backing:
         return found
 
     @cached_property
+    def facts(self) -> list[tuple[frozenset[str], float]]:
+        """What each measurement that is named measured: the words of its name, and the number."""
+        found = []
+        for item in self.named:
+            for key, colon, rest in (s.partition(": ") for s in item.says if item.kind == "evidence"):
+                if colon and (values := numbers(rest)):
+                    found.append((frozenset(terms(key)), values[0]))
+        return found
+
+    @cached_property
     def groups(self) -> list[list[Quantity]]:
         """The numbers of each measurement."""
         return [[Quantity(v, frozenset()) for s in item.says for v in numbers(s)] for item in self.items if item.kind == "evidence"]
@@ -88,6 +98,8 @@ class Backing:
         found: set[int] = set()
         for item in self.items:
             if item.kind == "code" or (self.claim.kind == "fix" and item.kind not in ("fix", "diagnosis")):
+                continue
+            if self.claim.kind == "cause" and item.kind == "fix":
                 continue
             if item.site is not None:
                 found |= set(range(item.site.line, (item.site.end_line or item.site.line) + 1))

@@ -65,7 +65,7 @@ def split(text: str) -> list[tuple[str, list[Token]]]:
 
 def _joined(text: str) -> str:
     """Turns of phrase in which a word of cause or effect is none."""
-    text = re.sub(r"\b(?:after|from) (?:that|this|it|which|there)\b|\bafterwards?\b", "then", plain(text), flags=re.IGNORECASE)
+    text = re.sub(r"\b(?:after|from) (?:that|this|it|which)\b|\bafterwards?\b", "then", plain(text), flags=re.IGNORECASE)
     text = re.sub(r"\b(?:com(?:es?|ing)|came|stems?|follows?|results?|originates?|arises?) from\b", "because", text, flags=re.IGNORECASE)
     text = re.sub(r"\bas (well|written|before|it is|is|a|an|the|many|much|such|one)\b(?: as\b)?", r"\1", text, flags=re.IGNORECASE)
     return re.sub(r"\b(?:so|as) (\w+) (?:that|as)\b", r"\1", text, flags=re.IGNORECASE)

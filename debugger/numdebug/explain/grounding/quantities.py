@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from numdebug.explain.grounding.backing import Backing, Quantity, value
-from numdebug.explain.grounding.words import NUMBER, Token, listed, parts, plain, stem, tokens
+from numdebug.explain.grounding.words import NUMBER, Token, is_everyday, listed, parts, plain, stem, tokens
 
 SPELLED = {w: n for n, w in enumerate("zero one two three four five six seven eight nine ten eleven twelve".split())}
 ABOUT = {"about", "around", "roughly", "nearly", "almost", "approximately", "over", "some", "circa", "than"}
@@ -20,6 +20,7 @@ def complaints(backing: Backing) -> Iterator[str]:
     """Numbers that the report does not have."""
     yield from uncited(backing)
     yield from moved(backing)
+    yield from unmeasured(backing)
     found = tokens(
         re.sub(r"(?<![\w.])0/0(?![\w.])", "inf/inf", backing.claim.text)
         if any("0/0" in s for s in backing.sentences)
@@ -39,6 +40,24 @@ def complaints(backing: Backing) -> Iterator[str]:
             named = len(backing.claim.cites), len(backing.claim.subjects)
             if n not in named and not any(q.value == n for q in backing.quantities) and not parts(token.text) & backing.terms:
                 yield f"{token.text} does not stand in the report"
+
+
+def unmeasured(backing: Backing) -> Iterator[str]:
+    """A measurement that a sentence names comes with its own number, not with that of another one."""
+    if backing.claim.kind != "evidence":
+        return
+    found = tokens(backing.claim.text)
+    written = [t.text for t in found if t.kind == "number"]
+    words = {p for t in found if t.kind in ("word", "name") for p in parts(t.text)}
+    if not written:
+        return
+    for name in {key for key, _ in backing.facts}:
+        told = {w for w in name if w in words}
+        if told != name or all(is_everyday(w) for w in name):
+            continue
+        values = [v for key, v in backing.facts if key == name]
+        if not any(_same(w, v, True) for w in written for v in values):
+            yield f"the number of {' '.join(sorted(name))} is {values[0]:g} in the report"
 
 
 def moved(backing: Backing) -> Iterator[str]:
@@ -105,7 +124,7 @@ def _label(before: list[str]) -> str:
 def _code_line(n: int, found: list[Token], at: int, backing: Backing) -> bool:
     """A line of the quoted code counts where the sentence names something of it."""
     code = backing.code_lines.get(n)
-    if code is None:
+    if code is None or backing.claim.kind == "cause":
         return False
     names = {p for name in re.findall(r"[A-Za-z_]\w*", code) for p in parts(name)}
     return bool(names & {p for t in _around(found, at) if t.kind in ("word", "name", "call") for p in parts(t.text)})

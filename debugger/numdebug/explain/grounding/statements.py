@@ -11,6 +11,7 @@ from numdebug.explain.grounding.wording import JUDGED
 from numdebug.explain.grounding.words import also, is_everyday, listed, parts, stem, terms, tokens
 
 FREE = 1  # everyday words that a sentence about a cause or a cure may add
+SPARE = 3  # the same for a sentence that measures, orders or checks
 KINDLY = {kind: terms(words) for kind, words in also().items()}
 MOVES = frozenset(stem(w) for w in (*listed("upwards"), *listed("downwards")))  # held against the numbers themselves
 POLAR, ACTIONS, BECAUSE = (frozenset(stem(w) for w in listed(name)) for name in ("polar", "actions", "because"))
@@ -27,7 +28,7 @@ def complaints(backing: Backing) -> Iterator[str]:
         yield "the sentence says nothing that the report says"
     new = novelty(backing) - KINDLY[claim.kind]
     plain = {w for w in new if is_everyday(w) and w not in POLAR | MOVES}
-    if len(plain) > FREE or new - plain:
+    if len(plain) > (FREE if claim.kind in ("cause", "fix", "ruled_out") else SPARE) or new - plain:
         yield f"no statement of the report says this with {', '.join(sorted(new))}"
     if claim.kind in ("cause", "fix", "ruled_out"):
         yield from _denials(backing, found)
@@ -54,10 +55,10 @@ def novelty(backing: Backing) -> set[str]:
 
 
 def _counts(word: str, kind: str) -> bool:
-    """Whether a word must stand in the report: every one of a cause or cure, else terms and what turns a statement round."""
+    """Whether a word must stand in the report. Elsewhere than in a cause or cure, judgements and movements are held against the facts."""
     if kind in ("cause", "fix", "ruled_out"):
         return True
-    return word not in JUDGED | MOVES and (word in POLAR or not is_everyday(word))
+    return word not in JUDGED | MOVES
 
 
 def statements(backing: Backing) -> list[frozenset[str]]:

@@ -11,6 +11,7 @@ from numdebug.explain.grounding.words import also, is_everyday, listed, parts, s
 
 HARMLESS, SURE, UNSURE = (frozenset(stem(w) for w in listed(name)) for name in ("harmless", "sure", "unsure"))
 NOTHING = re.compile(r"\b(?:no|without) (?:real )?(?:effect|need|problem|harm|impact|influence|danger|bug|reason|finding)\b", re.IGNORECASE)
+PROVED = re.compile(r"\b(?:is|are|was|be) (?:then |thereby |thus )?(?:proved|proven|confirmed|verified|sure|certain)\b")
 JUDGED = HARMLESS | SURE | UNSURE
 
 
@@ -51,6 +52,8 @@ def _sureness(backing: Backing, words: list[str]) -> Iterator[str]:
         sure = [w for w in low if stem(w) in SURE]
         if sure and not denied:
             yield f"{sure[0]}: this was not confirmed"
+    if kind == "check" and PROVED.search(" ".join(low)):
+        yield "a check proves nothing before it is made"
     if states == {"yes"} and kind in ("cause", "evidence", "order"):
         unsure = [w for w in low if stem(w) in UNSURE]
         if unsure and stem(unsure[0]) not in backing.terms:
