@@ -322,10 +322,11 @@ STRANGE = [
 
 
 @pytest.mark.parametrize("text", STRANGE)
-def test_strange_texts_take_no_time(text):
-    begin = time.monotonic()
+def test_strange_texts_do_not_hang(text):
+    """In processor time, whatever else the machine does: patterns that grow with the square of the text need minutes here."""
+    begin = time.process_time()
     Scrubber((), Person("/home/priya", "priya", ("gpu-box-3",))).scrub(text * (200_000 // len(text)))
-    assert time.monotonic() - begin < 5
+    assert time.process_time() - begin < 30
 
 
 # --- Read off the wire -----------------------------------------------------------------------------------------------------------------

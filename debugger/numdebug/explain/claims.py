@@ -87,6 +87,10 @@ class Reader:
                 value, self._at = json.JSONDecoder().raw_decode(self._text, self._at)
             except ValueError:
                 break  # not complete yet, or never
+            except RecursionError:  # nested thousands of levels deep: no claim, and nothing that follows is read
+                self.seen, self._at = self.seen + 1, len(self._text)
+                found.append(Malformed(self._text[-200:], "it is nested too deeply"))
+                break
             found.append(parse(value))
             self.seen += 1
         return found

@@ -20,7 +20,7 @@ Source = Callable[[str], str | None]
 Ask = Callable[[list[dict[str, Any]], Callable[[str], None]], Answer]  # messages, who hears the pieces -> the whole answer
 Accept = Callable[[Claim], "Claim | Removed"]
 SHOWN = 6  # complaints about one statement that are told to the model
-ESSENTIAL = ("cause", "fix")  # of every finding, said by the model or by us
+ESSENTIAL = ("cause", "fix", "check")  # of every finding, said by the model or by us
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,10 @@ def in_our_words(done: Explanation, own: Sequence[Claim], items: Items) -> list[
         again_said = restated(removed.claim, items) if removed.claim is not None else None
         if again_said is not None and (again_said.kind, again_said.text) not in {(c.kind, c.text) for c in chosen}:
             chosen.append(again_said)
-    said = {(c.kind, owner) for c in [*done.claims, *chosen] for name in c.subjects for owner in items.owners(name)}
+    told = [*done.claims, *chosen]
+    ready = {c.subjects[0] for c in own if c.kind == "fix" and c.patch and not any(t.kind == "fix" and t.patch for t in told)}
+    said = {(c.kind, owner) for c in told for name in c.subjects for owner in items.owners(name)}
+    said -= {("fix", owner) for name in ready for owner in items.owners(name)}  # a proved diff is not left out for a sentence
     for claim in own:
         about = {(claim.kind, owner) for name in claim.subjects for owner in items.owners(name)}
         if about and claim.kind in ESSENTIAL and not about & said:

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from numdebug.evidence import Evidence
+from numdebug.probing import probes
 from numdebug.recording import Site
 from numdebug.report.json import place
 from numdebug.report.model import Comparison, Diagnosis, Report
@@ -124,10 +125,7 @@ class Items:
 
 def question(probe: str) -> str:
     """What a probe asks; empty for one that is not installed here."""
-    try:
-        return str(getattr(import_module(f"numdebug.probes.{probe}"), "QUESTION", ""))
-    except ImportError:
-        return ""
+    return str(getattr(probes().get(probe), "QUESTION", ""))
 
 
 def _run(report: Report) -> Iterator[str]:

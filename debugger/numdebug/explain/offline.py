@@ -26,6 +26,7 @@ TOPICS = {
     "training": "loss_history loss_inputs row_order recurrences time_steps evaluation unwritten",
     "repeat": "repeatability",
 }
+ROUTINE = frozenset({"headroom", "device-spread", "loss-history", "naive-form"})  # measured of every program, whatever its health
 FORETOLD = "foretold: "
 WHOLE = 1e9  # whole numbers below it are written out
 MECHANISM = 260  # characters of the catalogue's explanation of a bug
@@ -208,8 +209,12 @@ def _ruled(bug: str, why: str, say: Say) -> str:
 
 
 def topics(items: Items, used: set[str], say: Say) -> str:
-    """What the probes that ran look for, leaving out what was found."""
-    ran = {p.name for p in items.report.probes if p.ran}
+    """What the probes that ran look for, leaving out what any of them has measured something of, and what the program has not got."""
+    report = items.report
+    ran = {p.name for p in report.probes if p.ran}
+    used = used | {e.probe for e in report.evidence if e.kind not in ROUTINE}
+    if not report.program.observed.backward:
+        ran -= {name for topic in ("gradients", "training") for name in TOPICS[topic].split()}
     free = [topic for topic, names in TOPICS.items() if ran & set(names.split()) and not used & set(names.split())]
     return "; ".join(say.part(f"topic_{topic}") for topic in free)
 
@@ -217,6 +222,10 @@ def topics(items: Items, used: set[str], say: Say) -> str:
 def _looked(items: Items, found: list[tuple[str, Diagnosis]], say: Say) -> Iterator[Claim]:
     cited = {e for _, d in found for e in d.evidence}
     used = {e.probe for e in items.report.evidence if e.id in cited}
+    if items.report.program.observed.first_bad_step is not None or any(
+        "inf" in c.value or "nan" in c.value.lower() for _, d in found for c in d.consequences
+    ):
+        used |= set(TOPICS["range"].split())
     if text := topics(items, used, say):
         yield Claim("ruled_out", (PROBES,), (PROBES,), say("looked", topics=text))
 

@@ -1,4 +1,6 @@
-"""Accepted sentences in another language. The translation back into English is checked; a sentence that does not come back stays English.
+"""Accepted sentences in another language, each with the English one that was checked beside it.
+
+The translation is translated back into English and checked again; a sentence that does not come back as what was said stays English alone.
 
 Numbers, places and names of code are taken out before and put back afterwards, so that no translation can change them.
 """
@@ -101,4 +103,4 @@ def _held(claim: Claim, kept: list[str], there: str, back: str, items: Items) ->
         return claim
     if re.search(r"\d", MASK.sub("", there)) or check(replace(claim, text=_unmask(back, kept), patch=None), items):
         return claim
-    return replace(claim, text=_unmask(there, kept))
+    return replace(claim, text=f"{_unmask(there, kept)} ({claim.text})")  # what was checked stands beside it: a translation proves nothing

@@ -61,7 +61,8 @@ class Backing:
     @cached_property
     def quantities(self) -> list[Quantity]:
         """Every number with the words that it stands among, and how many of a kind there are."""
-        found = [Quantity(v, frozenset(about)) for item in self.items for s in item.says for v, about in stated(item, s)]
+        said = [(item, s) for item in self.items for s in item.says if not (self.claim.kind == "fix" and s.startswith("-"))]
+        found = [Quantity(v, frozenset(about)) for item, s in said for v, about in stated(item, s)]
         for owner in self.owners:
             own = [item for item in self.all if item.of == owner]
             for kind in COUNTED:

@@ -54,6 +54,8 @@ def split(text: str) -> list[tuple[str, list[Token]]]:
         if not kind:
             out[-1][1].append(token)
         elif not meaning(out[-1][1], True):
+            if kind == "break" and out[-1][0] == "colon":
+                out[-1] = (kind, out[-1][1])
             if kind == "backward" and out[-1][0] in ("", "break"):
                 kind = "fronted"  # `since A, B`
             if kind not in ("break", "colon") and out[-1][0] in ("", "break") and (len(out) > 1 or kind == "fronted"):

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from numdebug.explain.grounding.backing import Backing
 from numdebug.explain.grounding.clauses import Clause, chain, clauses, pairs
-from numdebug.explain.grounding.words import terms
+from numdebug.explain.grounding.statements import follows, spine
+from numdebug.explain.grounding.words import terms, tokens
 
 
 def complaints(backing: Backing) -> Iterator[str]:
@@ -17,7 +18,7 @@ def complaints(backing: Backing) -> Iterator[str]:
     if backing.claim.kind == "ruled_out":
         yield from _roles(backing, clauses(backing.claim.text))
     if backing.claim.kind == "order":
-        yield from _places(backing)
+        yield from _listed(backing)
 
 
 def _reversed(backing: Backing) -> Iterator[str]:
@@ -54,13 +55,12 @@ def ranks(part: Clause, seq: list[tuple[Clause, int]], weight: dict[str, float])
     return min(at), max(at)
 
 
-def _places(backing: Backing) -> Iterator[str]:
-    """Lines that a sentence names come in the order of its subjects."""
-    lines = [site.line if (site := backing.all[name].site) is not None else 0 for name in backing.claim.subjects]
-    written = [int(n) for n in re.findall(r"(?:\.py:|\bline )(\d+)", backing.claim.text) if int(n) in lines]
-    at = [lines.index(n) for n in written]
-    if at != sorted(at):
-        yield "the lines are named in another order than they came"
+def _listed(backing: Backing) -> Iterator[str]:
+    """The sentence speaks of the subjects in their order, and turns none of them round."""
+    said = spine(backing.claim.text)
+    report = [w for name in backing.claim.subjects for s in backing.all[name].says for w in spine(s)]
+    if not follows(said, report) or {"before", "after"} & {t.text.lower() for t in tokens(backing.claim.text)}:
+        yield "the sentence does not speak of its subjects in their order"
 
 
 def _roles(backing: Backing, found: list[Clause]) -> Iterator[str]:

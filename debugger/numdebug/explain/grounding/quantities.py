@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from numdebug.explain.grounding.backing import Backing, Quantity, value
+from numdebug.explain.grounding.backing import Backing, Quantity, numbers, value
 from numdebug.explain.grounding.words import NUMBER, Token, is_everyday, listed, parts, plain, stem, tokens
 
 SPELLED = {w: n for n, w in enumerate("zero one two three four five six seven eight nine ten eleven twelve".split())}
@@ -43,21 +43,30 @@ def complaints(backing: Backing) -> Iterator[str]:
 
 
 def unmeasured(backing: Backing) -> Iterator[str]:
-    """A measurement that a sentence names comes with its own number, not with that of another one."""
+    """A measurement that a sentence names comes with its own number: the one that stands next to its name."""
     if backing.claim.kind != "evidence":
         return
     found = tokens(backing.claim.text)
-    written = [t.text for t in found if t.kind == "number"]
-    words = {p for t in found if t.kind in ("word", "name") for p in parts(t.text)}
-    if not written:
-        return
     for name in {key for key, _ in backing.facts}:
-        told = {w for w in name if w in words}
-        if told != name or all(is_everyday(w) for w in name):
+        if all(is_everyday(w) for w in name):
             continue
         values = [v for key, v in backing.facts if key == name]
-        if not any(_same(w, v, True) for w in written for v in values):
-            yield f"the number of {' '.join(sorted(name))} is {values[0]:g} in the report"
+        for written in _beside(name, found):
+            if not any(_same(written, v, True) for v in values):
+                yield f"the number of {' '.join(sorted(name))} is {values[0]:g} in the report"
+
+
+def _beside(name: frozenset[str], found: list[Token]) -> Iterator[str]:
+    """The number that follows the words of a name, or stands right before them."""
+    reach = len(name) + 1
+    for i in range(len(found)):
+        words = {p for t in found[max(i - reach, 0) : i + 1] if t.kind in ("word", "name") for p in parts(t.text)}
+        if not (name <= words and found[i].kind in ("word", "name") and parts(found[i].text) & name):
+            continue
+        after = next((t.text for t in found[i + 1 : i + 4] if t.kind == "number"), None)
+        before = next((t.text for t in reversed(found[max(i - reach - 1, 0) : i]) if t.kind == "number"), None)
+        if after or before:
+            yield str(after or before)
 
 
 def moved(backing: Backing) -> Iterator[str]:
@@ -71,6 +80,20 @@ def moved(backing: Backing) -> Iterator[str]:
         up, down = words & {stem(w) for w in listed("upwards")}, words & {stem(w) for w in listed("downwards")}
         if (up and not down and b < a) or (down and not up and b > a):
             yield f"{match[2]} is not {'above' if up else 'below'} {match[1]}"
+        if _turned(match[1], match[2], backing):
+            yield f"the report says it the other way round: from {match[2]} to {match[1]}"
+
+
+def _turned(first: str, second: str, backing: Backing) -> bool:
+    """Whether the report has both numbers in one sentence, and only in the other order."""
+    orders = set()
+    for sentence in backing.sentences:
+        found = numbers(sentence)
+        a = next((i for i, n in enumerate(found) if _same(first, n, True)), None)
+        b = next((i for i, n in enumerate(found) if _same(second, n, True)), None)
+        if a is not None and b is not None and a != b:
+            orders.add(a < b)
+    return orders == {False}
 
 
 def _place(text: str, backing: Backing) -> Iterator[str]:
@@ -90,7 +113,9 @@ def _number(token: Token, before: list[str], found: list[Token], at: int, backin
         if int(n) not in backing.lines and not _code_line(int(n), found, at, backing):
             yield f"line {token.text} is not a place that the report speaks of here"
         return
-    if label == "step" and n == int(n) and int(n) in backing.steps:
+    if label == "step" and n == int(n) and token.text.isdigit():
+        if int(n) not in backing.steps:
+            yield f"step {token.text} is not one that the report speaks of here"
         return
     hits = [q for q in backing.quantities if _same(token.text, q.value, bool(ABOUT & set(before[-2:])))]
     if not hits:

@@ -6,15 +6,21 @@ import re
 from collections.abc import Iterator
 
 from numdebug.explain.grounding.backing import Backing
-from numdebug.explain.grounding.clauses import Clause, clauses, meaning
+from numdebug.explain.grounding.clauses import NEGATIVE, SILENT, Clause, clauses, meaning
 from numdebug.explain.grounding.wording import JUDGED
-from numdebug.explain.grounding.words import also, is_everyday, listed, parts, stem, terms, tokens
+from numdebug.explain.grounding.words import also, is_everyday, listed, parts, stem, term, terms, tokens
+from numdebug.explain.items import PROBES
 
 FREE = 1  # everyday words that a sentence about a cause or a cure may add
 SPARE = 3  # the same for a sentence that measures, orders or checks
 KINDLY = {kind: terms(words) for kind, words in also().items()}
 MOVES = frozenset(stem(w) for w in (*listed("upwards"), *listed("downwards")))  # held against the numbers themselves
 POLAR, ACTIONS, BECAUSE = (frozenset(stem(w) for w in listed(name)) for name in ("polar", "actions", "because"))
+ASKED = re.compile(r"\b(?:asked?|asks|looked|looks|questions?|checked|examined|whether)\b", re.IGNORECASE)
+FOUND = re.compile(r"\b(?:found|ruled|no other|none|exists?|shows?|showed|proved|clean|without)\b", re.IGNORECASE)
+GONE = re.compile(
+    r"\b(?:gone|no longer|not|no|neither|nor|without|clean|finite|disappear\w*|absent|vanish\w*|went away|never)\b", re.IGNORECASE
+)
 OPERATIONS = frozenset(listed("operations"))
 RERUN = frozenset(stem(w) for w in "numdebug diagnose run rerun repeat again restart command".split())
 
@@ -30,12 +36,20 @@ def complaints(backing: Backing) -> Iterator[str]:
     plain = {w for w in new if is_everyday(w) and w not in POLAR | MOVES}
     if len(plain) > (FREE if claim.kind in ("cause", "fix", "ruled_out") else SPARE) or new - plain:
         yield f"no statement of the report says this with {', '.join(sorted(new))}"
-    if claim.kind in ("cause", "fix", "ruled_out"):
+    if claim.kind != "check":
         yield from _denials(backing, found)
+    about = {backing.all[name].kind for name in claim.subjects}
+    if (claim.kind in ("cause", "fix") or (claim.kind == "evidence" and about & {"diagnosis", "run"})) and not _in_order(backing):
+        yield "no statement of the report says this in this order"
+    if claim.kind == "ruled_out" and PROBES in claim.subjects and (FOUND.search(claim.text) or not ASKED.search(claim.text)):
+        yield "of the probes the report says only that they were asked"
     if claim.kind == "cause":
         yield from _operations(backing)
     if claim.kind == "fix":
         yield from _actions(backing)
+        yield from _formulas(backing)
+    if claim.kind == "check" and (not GONE.search(claim.text) or " --" in claim.text):
+        yield "a check is to run numdebug diagnose again, as it was run, and to see that the finding is gone"
     if claim.kind == "check" and not RERUN & {stem(t.text) for t in tokens(claim.text) if t.kind == "word"}:
         yield "a check says what to run again"
 
@@ -100,12 +114,64 @@ def _technical(part: Clause) -> frozenset[str]:
 
 
 def _denials(backing: Backing, found: list[Clause]) -> Iterator[str]:
-    """What a sentence denies, the report denies."""
-    denied = [c for s in backing.sentences for c in clauses(s) if c.negated]
+    """What a sentence denies, the report denies, and what the report denies, it does not affirm."""
+    known = [c for s in backing.sentences for c in clauses(s)]
     for part in found:
         own = _technical(part)
-        if part.negated and own and not any(own <= c.meaning or own & c.meaning for c in denied):
+        if part.negated and own and not any(c.negated and own & c.meaning for c in known):
             yield f"the report does not deny {part.text!r}"
+        fits = [c for c in known if len(own) > 1 and own <= c.meaning]
+        if fits and all(c.negated != part.negated for c in fits):
+            yield f"the report says the opposite of {part.text!r}"
+
+
+def _in_order(backing: Backing) -> bool:
+    """Whether the words come in the order of one statement of the report, and of what it brings about; nothing is left out that denies."""
+    said = spine(backing.claim.text)
+    ends = [w for item in backing.named if item.kind == "consequence" for w in spine(item.says[0])]
+    kinds = {"fix": ("fix", "page"), "cause": ("diagnosis", "page")}.get(backing.claim.kind, ("diagnosis", "page", "run"))
+    for item in backing.items:
+        if item.kind not in kinds:
+            continue
+        for sentence in item.says:
+            if backing.claim.kind != "evidence" and sentence.startswith("confirmed"):
+                continue
+            if follows(said, [*spine(sentence), *ends]) or (ends and follows(said, [*ends, *spine(sentence)]) and _fronted(backing)):
+                return True
+    return False
+
+
+def _fronted(backing: Backing) -> bool:
+    """Whether the sentence names the effect first: `the loss is NaN because ...`."""
+    return bool(re.search(r"\b(?:because|since|as|due to)\b", backing.claim.text))
+
+
+def spine(text: str) -> list[str]:
+    """The words of a sentence that say something, in order; names of code by their last part, and `NOT` for what denies."""
+    out = []
+    for token in tokens(text):
+        if token.kind == "word" and token.text.lower() in NEGATIVE:
+            out.append("NOT")
+        elif token.kind in ("word", "name", "call") and len(token.text) > 1 and stem(token.text) not in SILENT:
+            out.append(term(token.text.split("(")[0].split(".")[-1]))
+    return out
+
+
+def follows(said: list[str], report: list[str]) -> bool:
+    """Whether `said` is `report` with words left out, up to FREE everyday words; a NOT between two words that are said is not left out."""
+    at, free = 0, FREE
+    for n, word in enumerate(said):
+        try:
+            found = report.index(word, at)
+        except ValueError:
+            free -= 1
+            if free < 0 or word == "NOT" or not is_everyday(word) or word in POLAR:
+                return False
+            continue
+        if n and at and "NOT" in report[at:found]:
+            return False
+        at = found + 1
+    return True
 
 
 def _actions(backing: Backing) -> Iterator[str]:
@@ -114,6 +180,14 @@ def _actions(backing: Backing) -> Iterator[str]:
     for token in tokens(backing.claim.text):
         if token.kind == "word" and stem(token.text) in ACTIONS and stem(token.text) not in known:
             yield f"the report's fix does not say {token.text!r}"
+
+
+def _formulas(backing: Backing) -> Iterator[str]:
+    """A formula that a cure names stands there as it is written."""
+    known = ["".join(s.split()) for item in backing.items if item.kind in ("fix", "page") for s in item.says if not s.startswith("-")]
+    for formula in re.findall(r"(?:\d+ ?\* ?)?[\w.]+\([^()]*\)(?: ?\*\* ?\d+)?", backing.claim.text):
+        if not any("".join(formula.split()) in s for s in known):
+            yield f"the report's fix does not say {formula!r}"
 
 
 def _operations(backing: Backing) -> Iterator[str]:

@@ -26,6 +26,7 @@ PHRASES = (  # several words that are one term, and words that look like names o
     (r"led", "lead"),
     (r"brought about", "cause"),
     ("from there", "therefore"),
+    (r"re-(run|reads?|tried)", r"re\1"),
     ("not a number", "nan"),
     ("half precision", "float16"),
     ("half-precision", "float16"),
@@ -193,4 +194,6 @@ def parts(name: str) -> set[str]:
     """A name, and what it is put together from."""
     name = re.sub(r"['’]s?$|'s\b", "", name)
     pieces: Iterable[str] = re.findall(r"[A-Za-z]+\d*|\d+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name))
+    if name.lower().startswith("non-"):  # the opposite of its part
+        return {term(name)}
     return {term(name), *(term(piece) for piece in pieces), *(term(p) for p in name.split("-") if p)}
