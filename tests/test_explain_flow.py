@@ -294,7 +294,7 @@ def test_rounds_are_bounded(asked, server, own_report):
 
 
 def test_a_program_that_has_changed_is_not_run(asked, server, own_report, tmp_path):
-    (tmp_path / "model.py").write_text(PROGRAM.replace("softmax", "log_softmax"))
+    (tmp_path / "model.py").write_text(PROGRAM.replace("manual_seed(0)", "manual_seed(1)"))
     server.script(says(answer()))
     said = asked("ask", str(own_report), "why?")
     assert "has changed since" in said.err
@@ -317,6 +317,20 @@ def test_languages(numdebug, tmp_path):
     assert said.code == 2
     assert "there is no language 'xx'" in said.err
     assert "it ran" not in said.err
+
+
+def test_an_answer_that_nests_for_ever(asked, server):
+    server.script(says('{"claims": ' + "[" * 5000))
+    said = asked("explain", str(REPORT))
+    assert said.code == 0
+    assert "0 times that derivative is NaN" in " ".join(said.out.split())
+
+
+def test_a_template_with_a_mistake_is_told_without_a_model_too(numdebug, tmp_path):
+    (tmp_path / "mine.md").write_text("{% if")
+    said = numdebug("explain", str(REPORT), "--prompt", "mine.md", HOME=str(tmp_path))
+    assert said.code == 2
+    assert "mine.md, line 1" in said.err
 
 
 @pytest.mark.parametrize("text", ["", "{}", "nonsense", '{"schema_version": "1"}'])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import os
 import pkgutil
 from collections.abc import Callable, Iterable
@@ -88,7 +89,13 @@ def diagnose(request: Request) -> Outcome:
     keep = never if request.only_evidence else chosen(select, ignore, lambda bug: families().get(bug, ""))
     report, code = assemble(program.given, ending, keep, Suppressions(before), _match)
     report.excerpts = excerpts(report, before)
+    report.program.digest = digest(program.text)
     return Outcome(report, code, before)
+
+
+def digest(text: str) -> str:
+    """What tells one text of a file from another."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class Sources:

@@ -204,6 +204,11 @@ def _folder(report: Report, file: Path) -> Path:
 
 
 def _unchanged(report: Report, name: str, text: str) -> bool:
+    """Whether a file is what it was: by its digest the program itself, by the lines that the report quotes any other."""
+    from numdebug.diagnosing import digest
+
+    if report.program.digest and name == Path(report.program.path.partition(":")[0]).name:
+        return digest(text) == report.program.digest
     lines = text.split("\n")
     shown = [x for x in report.excerpts if x.file == name]
     return all(
@@ -326,6 +331,8 @@ def _out(text: str) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as why:
+        raise UserError(f"the explanation cannot be written: {why.strerror or why}; name another place for it.") from None
 
 
 def complain(text: str) -> None:

@@ -83,6 +83,8 @@ class Session:
         if server is None:
             if self.language not in OURS:
                 self.say(f"without a model the explanation exists in {' and '.join(OURS)} only")
+            if self.wish.prompt is not None:
+                self.messages()  # a template with a mistake is told also where nobody is asked
             done = Explanation(problem=self.settings.missing)
         else:
             done = self._asked(server, show)

@@ -162,6 +162,7 @@ class Program:
     path: str
     frameworks: list[str] = field(default_factory=list)
     observed: Observed = field(default_factory=Observed)
+    digest: str = ""  # SHA-256 of the file as it was run, in hexadecimal
 
 
 @dataclass(frozen=True)
