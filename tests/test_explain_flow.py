@@ -91,7 +91,7 @@ def test_what_the_report_backs_is_shown_in_the_models_words(asked, server):
 def test_a_lie_is_asked_again_once_then_cut_and_counted(asked, server):
     server.script(says(answer(CAUSE, LIE)))
     said = asked("explain", str(REPORT))
-    assert "learning rate" not in said.out
+    assert "throws the weights away" not in said.out
     assert "1 statement removed: not backed by the evidence" in said.out
     assert len(server.requests) == 2
     told = server.requests[1].json["messages"][-1]["content"]

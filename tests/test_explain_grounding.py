@@ -44,7 +44,7 @@ def test_lies_are_not_shown():
     told = [(a["report"], lie) for a in answers() for lie in a["lies"]]
     shown = [(name, lie["lie"], lie["claim"]["text"]) for name, lie in told if accepted(parse(lie["claim"]), items(name))]
     assert len(told) >= 300
-    assert len(shown) <= 0.02 * len(told), shown  # 8 of 500 when this was written; 1 in 100 is what is wanted
+    assert len(shown) <= 0.02 * len(told), shown  # 7 of 500 when this was written; 1 in 100 is what is wanted
 
 
 def test_true_statements_are_said():

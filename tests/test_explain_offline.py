@@ -193,7 +193,7 @@ def test_a_trial_says_where_the_loss_should_go():
 
 def test_findings_beyond_the_first_are_shorter_and_no_more_than_a_few():
     by = {name: [c for c in offline.explain(Items(REPORTS["many"])) if name in c.subjects] for name in ("D1", "D2", "D5", "D6")}
-    assert len(by["D1"]) > 2 * len(by["D2"]) > 0 and by["D5"] and not by["D6"]
+    assert len(by["D1"]) > len(by["D2"]) > 0 and by["D5"] and not by["D6"]
     assert "more findings" in told(REPORTS["many"])
 
 

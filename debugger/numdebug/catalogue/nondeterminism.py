@@ -1,4 +1,4 @@
-"""a fixed seed, and other numbers in every process all the same
+"""numbers that differ from process to process although a seed is fixed
 
 What happens
     The order of a set of strings, and hash() of a string, are drawn anew by every Python process. A random number generator that nobody
@@ -76,7 +76,7 @@ FIXED = BROKEN.replace("enumerate(set(words))", "enumerate(sorted(set(words)))")
 
 bug = Bug(
     id="nondeterminism",
-    title="a fixed seed, and other numbers in every process all the same",
+    title="numbers that differ from process to process although a seed is fixed",
     family="difference",
     when=seen("runs-apart"),
     because=_because,

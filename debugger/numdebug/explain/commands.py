@@ -160,7 +160,10 @@ def prompt_render(report: Path | None, template: str | None, prompt_file: Path |
     from numdebug import prompting
 
     which = prompting.prompt(template or prompting.TEMPLATE, prompt_file)
-    _out(prompting.render(load(report)[0] if report is not None else None, not no_source, which))
+    from numdebug.explain.scrub import Scrubber
+
+    text = prompting.render(load(report)[0] if report is not None else None, not no_source, which)
+    _out(Scrubber.here("").scrub(text) if report is not None else text)
 
 
 def load(file: Path) -> tuple[Report, Callable[[str], str | None]]:
@@ -251,8 +254,10 @@ def tell(session: Session) -> Explanation:
 
         return show
 
-    model = f"in the words of {server.model}, each statement checked against the report:" if server is not None else ""
+    model = f"in the words of {server.model}, as far as the report backs them:" if server is not None else ""
     done = session.run(said(model), said("in the report's own words:"))
+    if session.language != "en" and done.claims:
+        shown.line("the translation is the model's; what was checked is the English in brackets.")
     if done.cut:
         shown.line(f"{done.cut}.")
     if done.problem and (server is not None or session.wanted):

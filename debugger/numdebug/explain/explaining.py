@@ -20,7 +20,6 @@ Source = Callable[[str], str | None]
 Ask = Callable[[list[dict[str, Any]], Callable[[str], None]], Answer]  # messages, who hears the pieces -> the whole answer
 Accept = Callable[[Claim], "Claim | Removed"]
 SHOWN = 6  # complaints about one statement that are told to the model
-ESSENTIAL = ("cause", "fix", "check")  # of every finding, said by the model or by us
 
 
 @dataclass(frozen=True)
@@ -141,22 +140,24 @@ def again(refused: Sequence[Removed]) -> str:
 
 
 def in_our_words(done: Explanation, own: Sequence[Claim], items: Items) -> list[Claim]:
-    """What is said in numdebug's own words: all of our explanation where the model said nothing; else what the report says in place of
-    the statements that were removed, and the cause and fix of findings that the model left out.
+    """What is said in numdebug's own words, so that the whole is never less than our own explanation: whatever the model has said nothing
+    of that was accepted, the proved diff where it has given none, and what the report says of the subjects of removed statements.
     """
     if not done.claims:
         return list(own)
-    chosen: list[Claim] = []
+    said = {key for claim in done.claims for key in _about(claim, items)}
+    if not any(claim.kind == "fix" and claim.patch for claim in done.claims):
+        said -= {key for claim in own if claim.kind == "fix" and claim.patch for key in _about(claim, items)}
+    chosen = [claim for claim in own if not _about(claim, items) & said]
+    told = said | {key for claim in chosen for key in _about(claim, items)}
     for removed in done.removed:
-        again_said = restated(removed.claim, items) if removed.claim is not None else None
-        if again_said is not None and (again_said.kind, again_said.text) not in {(c.kind, c.text) for c in chosen}:
-            chosen.append(again_said)
-    told = [*done.claims, *chosen]
-    ready = {c.subjects[0] for c in own if c.kind == "fix" and c.patch and not any(t.kind == "fix" and t.patch for t in told)}
-    said = {(c.kind, owner) for c in told for name in c.subjects for owner in items.owners(name)}
-    said -= {("fix", owner) for name in ready for owner in items.owners(name)}  # a proved diff is not left out for a sentence
-    for claim in own:
-        about = {(claim.kind, owner) for name in claim.subjects for owner in items.owners(name)}
-        if about and claim.kind in ESSENTIAL and not about & said:
-            chosen.append(claim)
+        if removed.claim is not None and not _about(removed.claim, items) & told:
+            instead = restated(removed.claim, items)
+            chosen += [instead] if instead is not None and instead not in chosen else []
     return chosen
+
+
+def _about(claim: Claim, items: Items) -> set[tuple[str, str]]:
+    """(kind, finding) for each finding that a claim speaks of; (kind, subject) where it speaks of none."""
+    owners = {owner for name in claim.subjects for owner in items.owners(name)}
+    return {(claim.kind, about) for about in owners or claim.subjects[:1]}

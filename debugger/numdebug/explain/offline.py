@@ -88,9 +88,15 @@ def _first(items: Items, name: str, d: Diagnosis, say: Say) -> Iterator[Claim]:
 
 def _another(items: Items, name: str, d: Diagnosis, say: Say) -> Iterator[Claim]:
     yield Claim("cause", (name,), (name,), say("another", place=place(d.site, say), where=where(d.site, say), title=title(d, say)))
+    if code := _line(items, name, d):
+        yield Claim("cause", (name,), (f"{name}.code",), say("line", code=code))
     yield Claim("evidence", (name,), (name, *d.evidence[:2]), _measured(items, d, "another_measured", say))
+    sure = proof(d, say)
+    for text in sure.said[:1]:
+        yield Claim("evidence", (name,), (name,), text)
     if d.fix is not None:
         yield _fix(name, d, d.fix, say)
+    yield _check(items, name, d, say, sure.losses)
 
 
 def _cause(items: Items, d: Diagnosis, say: Say) -> str:
@@ -187,7 +193,9 @@ def _fix(name: str, d: Diagnosis, fix: Fix, say: Say) -> Claim:
 
 def _check(items: Items, name: str, d: Diagnosis, say: Say, losses: tuple[str, str] | None) -> Claim:
     command, step = f"numdebug diagnose {items.report.program.path}", items.report.program.observed.first_bad_step
-    if d.consequences:
+    if d.confirmed == "no":
+        text = say("check_partly", command=command)
+    elif d.consequences:
         text = say("check_failed_step", command=command, step=step) if step else say("check_failed", command=command)
     else:
         text = say("check_silent", command=command, place=place(d.site, say))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from itertools import pairwise
 
 from numdebug.explain.claims import Claim
 from numdebug.explain.grounding import structure
 from numdebug.explain.items import Item, Items
 from numdebug.report.json import place
 
+LONG = re.compile(r"-?\d+\.\d{5,}(?:e[-+]?\d+)?")
 MOST = 5  # numbers of a measurement that are said
 
 
@@ -19,7 +22,7 @@ def restated(claim: Claim, items: Items) -> Claim | None:
     """
     if list(structure.complaints(claim, items)):
         return restated(replace(claim, kind="evidence"), items) if claim.kind == "order" else None
-    text = _text(claim, items)
+    text = LONG.sub(lambda m: f"{float(m[0]):.4g}", _text(claim, items))
     own = items.diagnosis(claim.subjects[0])
     patch = own.fix.diff if claim.kind == "fix" and items.with_source and own is not None and own.fix is not None else None
     return replace(claim, text=text, patch=patch) if text else None
@@ -36,7 +39,10 @@ def _text(claim: Claim, items: Items) -> str:
         gone = f"{d.bug} must not be reported any more" if d is not None else "it says what it sees then"
         return f"Run numdebug diagnose {items.report.program.path} again after the change; {gone}."
     if claim.kind == "order":
-        return f"In this order: {'; then '.join(_short(item, items) for item in subjects)}."
+        joined = _short(subjects[0], items)
+        for one, other in pairwise(subjects):
+            joined += f"{'; then ' if items.before(one.id, other.id) else '; '}{_short(other, items)}"
+        return f"{joined}."
     return "; ".join(_short(item, items) for item in subjects) + "."
 
 
@@ -50,5 +56,5 @@ def _short(item: Item, items: Items) -> str:
         facts = [s for s in item.says[1:] if not s.endswith((": False", ": True")) and not s.startswith(("native", "step"))]
         return f"{head}: {', '.join(facts[:MOST])}" if facts else head
     if item.kind == "probes":
-        return f"asked besides: {'; '.join(s.split(': ', 1)[-1] for s in item.says[:MOST])}"
-    return item.says[0] if item.kind != "run" else f"{item.says[2]}; {item.says[3]}"
+        return f"asked besides: {' '.join(s.split(': ', 1)[-1] for s in item.says[:MOST])}".removesuffix("?") + "?"
+    return item.says[0] if item.kind != "run" else f"{item.says[2].rstrip('.')}; {item.says[3]}"

@@ -6,10 +6,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 
 from numdebug.explain.claims import Claim
 from numdebug.explain.grounding.words import parts, terms, tokens
 from numdebug.explain.items import PROBES, RUN, Item, Items
+from numdebug.languages import section
 
 PIECES = re.compile(r"[;:()]|, |\b(?:and|but|where|while|because|so that|which)\b")
 COUNTED = ("consequence", "evidence", "ruled-out")
@@ -40,6 +42,17 @@ class Backing:
     def sentences(self) -> list[str]:
         """Everything that the items say, code left out: words in the user's code are no statements."""
         return [s for item in self.items if item.kind != "code" for s in item.says if not _is_code(item, s)]
+
+    @cached_property
+    def cures(self) -> list[str]:
+        """What the report says of the cure: the fix, its diff, and that part of the page."""
+        known = import_module("numdebug.catalogue").bugs()
+        found = [d for owner in self.owners if (d := self.all.diagnosis(owner)) is not None]
+        pages = [section(known[d.bug].page, "Fix") for d in found if d.bug in known]
+        return [
+            *(s for item in self.items if item.kind == "fix" for s in item.says),
+            *(s for page in pages for s in re.split(r"(?<=[.;:]) ", page)),
+        ]
 
     @cached_property
     def terms(self) -> set[str]:

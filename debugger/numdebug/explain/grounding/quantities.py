@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from numdebug.explain.grounding.backing import Backing, Quantity, numbers, value
 from numdebug.explain.grounding.words import NUMBER, Token, is_everyday, listed, parts, plain, stem, tokens
@@ -80,8 +81,10 @@ def moved(backing: Backing) -> Iterator[str]:
         up, down = words & {stem(w) for w in listed("upwards")}, words & {stem(w) for w in listed("downwards")}
         if (up and not down and b < a) or (down and not up and b > a):
             yield f"{match[2]} is not {'above' if up else 'below'} {match[1]}"
-        if _turned(match[1], match[2], backing):
-            yield f"the report says it the other way round: from {match[2]} to {match[1]}"
+    written = [t.text for t in tokens(backing.claim.text) if t.kind == "number"]
+    for first, second in pairwise(written):
+        if _turned(first, second, backing):
+            yield f"the report says it the other way round: {second}, then {first}"
 
 
 def _turned(first: str, second: str, backing: Backing) -> bool:

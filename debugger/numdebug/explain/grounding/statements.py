@@ -133,7 +133,7 @@ def _in_order(backing: Backing) -> bool:
     for item in backing.items:
         if item.kind not in kinds:
             continue
-        for sentence in item.says:
+        for sentence in backing.cures if backing.claim.kind == "fix" else item.says:
             if backing.claim.kind != "evidence" and sentence.startswith("confirmed"):
                 continue
             if follows(said, [*spine(sentence), *ends]) or (ends and follows(said, [*ends, *spine(sentence)]) and _fronted(backing)):
@@ -184,9 +184,10 @@ def _actions(backing: Backing) -> Iterator[str]:
 
 def _formulas(backing: Backing) -> Iterator[str]:
     """A formula that a cure names stands there as it is written."""
-    known = ["".join(s.split()) for item in backing.items if item.kind in ("fix", "page") for s in item.says if not s.startswith("-")]
-    for formula in re.findall(r"(?:\d+ ?\* ?)?[\w.]+\([^()]*\)(?: ?\*\* ?\d+)?", backing.claim.text):
-        if not any("".join(formula.split()) in s for s in known):
+    known = ["".join(s.split()) for s in backing.cures if not s.startswith("-")]
+    for formula in re.findall(r"(?:[\d.]+ ?[-*+/] ?)?[\w.]+\([^()]*\)(?: ?\*\* ?\d+)?", backing.claim.text):
+        whole = rf"(?<![-*+/\w.]){re.escape(''.join(formula.split()))}(?![-*+/\w(])"
+        if not any(re.search(whole, s) for s in known):
             yield f"the report's fix does not say {formula!r}"
 
 

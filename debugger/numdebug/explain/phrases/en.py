@@ -139,6 +139,10 @@ PHRASES = {
     "fix_patch": "{fix}. A ready patch is attached.",
     "fix_words": "{fix}. There is no ready patch; the change has to be made by hand, at or near {place}.",
     "fix_none": "{fix}.",
+    "check_partly": (
+        "Run `{command}` after the change. By itself it does not cure the step: "
+        "repair what that run names next, too, until the step is finite."
+    ),
     "check_failed": "Run `{command}` after the change: this finding must be gone, and the step that failed must be finite.",
     "check_failed_step": (
         "Run `{command}` after the change: this finding must be gone, and the numbers must stay finite past step {step}."
