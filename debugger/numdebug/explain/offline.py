@@ -233,7 +233,7 @@ def _looked(items: Items, found: list[tuple[str, Diagnosis]], say: Say) -> Itera
     if items.report.program.observed.first_bad_step is not None or any(
         "inf" in c.value or "nan" in c.value.lower() for _, d in found for c in d.consequences
     ):
-        used |= set(TOPICS["range"].split())
+        used |= {*TOPICS["range"].split(), *TOPICS["gradients"].split()}
     if text := topics(items, used, say):
         yield Claim("ruled_out", (PROBES,), (PROBES,), say("looked", topics=text))
 
