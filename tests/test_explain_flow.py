@@ -319,6 +319,29 @@ def test_languages(numdebug, tmp_path):
     assert "it ran" not in said.err
 
 
+def test_a_program_that_has_changed_is_told(asked, own_report, tmp_path, server):
+    server.script(says(answer()))
+    assert "is not what it was" not in asked("explain", str(own_report)).err
+    (tmp_path / "model.py").write_text(PROGRAM.replace("lr=0.1", "lr=0.2"))
+    assert "is not what it was" in asked("explain", str(own_report)).err
+
+
+def test_secrets_are_scrubbed_from_what_is_pasted_into_a_chat(numdebug, tmp_path):
+    token = "ghp_" + "a1B2c3D4e5F6" * 3
+    (tmp_path / "r.json").write_text(REPORT.read_text().replace("torch.manual_seed(1)", f"token = '{token}'"))
+    for template in ("prompt-numerical-debugger", "pull-request-comment"):
+        said = numdebug("prompt", "render", "r.json", "--template", template)
+        assert said.code == 0
+        assert "torch.where(z > 0" in said.out
+        assert token not in said.out
+
+
+def test_a_question_is_asked_for(numdebug):
+    said = numdebug("ask", str(REPORT), " ")
+    assert said.code == 2
+    assert "the question is empty" in said.err
+
+
 def test_an_answer_that_nests_for_ever(asked, server):
     server.script(says('{"claims": ' + "[" * 5000))
     said = asked("explain", str(REPORT))

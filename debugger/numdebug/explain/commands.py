@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numdebug.explain.session import Session, Wish
     from numdebug.report.model import Report
 
+OWN = "the explanation above is numdebug's own"
 REPORT = click.argument("report", type=click.Path(path_type=Path), metavar="REPORT.json")
 
 
@@ -90,6 +91,8 @@ def explain(report: Path, form: str, **options: Any) -> int:
     from numdebug.explain.session import Session
 
     read, source = load(report)
+    if changed(read, report):
+        complain(f"{read.program.path} is not what it was when this report was made: lines and diffs may not fit it any more")
     return spoken(Session(read, source, wish(**options), complain), form)
 
 
@@ -113,6 +116,8 @@ def ask(
     from numdebug import diagnosing
     from numdebug.explain.session import Session
 
+    if not question.strip():
+        raise UserError('the question is empty; ask something, for instance: numdebug ask report.json "why not bfloat16?"')
     if output is not None:
         diagnosing.check_writable(output)
     read, source = load(report)
@@ -200,6 +205,12 @@ def program_of(report: Report, file: Path, args: tuple[str, ...]) -> Request | N
     return Request(f"{path}:{call}" if call else str(path), args)
 
 
+def changed(report: Report, file: Path) -> bool:
+    """Whether the report's program is there, and another than it was."""
+    path = _folder(report, file) / Path(report.program.path.partition(":")[0]).name
+    return path.is_file() and not _unchanged(report, path.name, path.read_text(encoding="utf-8", errors="replace"))
+
+
 def _folder(report: Report, file: Path) -> Path:
     """Where the program lies: as the path says from here, or beside the report."""
     here = Path(report.program.path.partition(":")[0])
@@ -261,7 +272,8 @@ def tell(session: Session) -> Explanation:
     if done.cut:
         shown.line(f"{done.cut}.")
     if done.problem and (server is not None or session.wanted):
-        complain(done.problem if done.claims else f"{done.problem.rstrip('.')}; the explanation above is numdebug's own")
+        instead = "the question was not answered; above is what the report says" if session.wish.question else OWN
+        complain(done.problem if done.claims else f"{done.problem.rstrip('.')}; {instead}")
     return done
 
 

@@ -169,14 +169,15 @@ def _short(number: float) -> str:
 
 
 def _mechanism(d: Diagnosis, say: Say) -> str:
-    """What happens, and why it hurts, for someone who does not know the bug."""
+    """What happens, and why it hurts, for someone who does not know the bug; nothing of inf and NaN where there is none."""
     known = bugs().get(d.bug)
     if known is None:
         return ""
     if say.language != "en" and known.hindi is not None:
         return known.hindi.what
     text = section(known.page, "Why it matters")
-    sentences = [s for s in text.split(". ") if s]
+    failed = any(word in c.value.lower() for c in d.consequences for word in ("nan", "inf"))
+    sentences = [s for s in text.split(". ") if s and (failed or not re.search(r"\b(?:inf|NaN)\b", s))]
     kept = ""
     for sentence in sentences:
         if len(kept) + len(sentence) > MECHANISM:

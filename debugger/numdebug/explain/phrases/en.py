@@ -17,8 +17,7 @@ PHRASES = {
     "parameter": "parameter {name}",
     "cause_failed": "{symptom}. The cause is at {place}{where}: {title}.",
     "cause_silent": (
-        "No NaN or inf reaches the loss or a gradient, but the numbers are not what they should be. The cause is at "
-        "{place}{where}: {title}."
+        "Nothing that the program uses is NaN or inf, but the numbers are not what they should be. The cause is at {place}{where}: {title}."
     ),
     "cause_plain": "The numbers are not what they should be. The cause is at {place}{where}: {title}.",
     "cause_latent": "This run went well, but another one need not. The weak point is at {place}{where}: {title}.",
@@ -136,7 +135,7 @@ PHRASES = {
         "This is what the recorded numbers say. Trying the repair needs a second run of the program, which --no-rerun forbids."
     ),
     # -- what to do
-    "fix_patch": "{fix}. A ready patch is attached.",
+    "fix_patch": "{fix}. The patch below does that; `git apply` takes it in the program's folder.",
     "fix_words": "{fix}. There is no ready patch; the change has to be made by hand, at or near {place}.",
     "fix_none": "{fix}.",
     "check_partly": (
