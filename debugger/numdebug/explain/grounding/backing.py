@@ -74,7 +74,9 @@ class Backing:
     @cached_property
     def quantities(self) -> list[Quantity]:
         """Every number with the words that it stands among, and how many of a kind there are."""
-        said = [(item, s) for item in self.items for s in item.says if not (self.claim.kind == "fix" and s.startswith("-"))]
+        said = [(item, s) for item in self.items for s in item.says]
+        if self.claim.kind == "fix":  # what a cure sets stands in the cure, not among what was measured, nor in lines that go
+            said = [(item, s) for item, s in said if item.kind in ("fix", "page") and not s.startswith("-")]
         found = [Quantity(v, frozenset(about)) for item, s in said for v, about in stated(item, s)]
         for owner in self.owners:
             own = [item for item in self.all if item.of == owner]
