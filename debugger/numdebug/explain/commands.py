@@ -247,7 +247,7 @@ def tell(session: Session) -> Explanation:
     """The explanation as text, each statement as it comes."""
     from numdebug.explain.show import Shown
 
-    on_terminal = sys.stdout.isatty()
+    on_terminal = sys.stdout is not None and sys.stdout.isatty()
     width = min(shutil.get_terminal_size((100, 24)).columns, 140) if on_terminal else 100
     shown = Shown(_out, width, on_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb", session.language)
     server = session.settings.server
@@ -342,6 +342,8 @@ def _claim(claim: Any, by: str) -> dict[str, Any]:
 
 
 def _out(text: str) -> None:
+    if sys.stdout is None:
+        raise UserError("the explanation cannot be written: stdout is closed.")
     encoding = sys.stdout.encoding or "utf-8"
     try:
         sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
