@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from numdebug import __version__
+from numdebug import __version__, console
+from numdebug.console import complain
 from numdebug.errors import INTERRUPTED, OURS, REPORT_AT, USAGE, UserError
 from numdebug.explain import commands
 from numdebug.formats import NARROW
-from numdebug.report.escape import one_line
 
 if TYPE_CHECKING:
     from numdebug.diagnosing import Outcome
@@ -259,40 +259,26 @@ def rendered(outcome: Outcome, form: str, to_terminal: bool, notes: bool = False
         return json.render(outcome.report)
     if form == "concise":
         return concise.render(outcome.report)
-    import shutil
-
     from numdebug.report import comparisons, terminal
 
-    on_terminal = to_terminal and sys.stdout.isatty()
-    width = min(shutil.get_terminal_size((100, 24)).columns, 140) if on_terminal else 100
-    colour = on_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    look = console.look(to_terminal)
     if outcome.report.comparisons:
-        return comparisons.render(outcome.report, outcome.source, width, colour)
-    return terminal.render(outcome.report, outcome.source, width, colour, notes)
+        return comparisons.render(outcome.report, outcome.source, look.width, look.colour)
+    return terminal.render(outcome.report, outcome.source, look.width, look.colour, notes)
 
 
 def write(text: str, file: Path | None) -> None:
-    """To `file`, or to stdout, in UTF-8 where it can be and escaped where it cannot."""
+    """To `file`, or to stdout."""
     if file is not None:
         file.write_text(text, encoding="utf-8", errors="backslashreplace")
-        return
-    encoding = sys.stdout.encoding or "utf-8"
-    try:
-        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
-        sys.stdout.flush()
-    except BrokenPipeError:  # the reader has gone, as `| head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    else:
+        console.write(text)
 
 
 def progress(text: str) -> None:
     """Chatter, for a person who watches."""
     if sys.stderr.isatty():
         complain(text)
-
-
-def complain(text: str) -> None:
-    """One line on stderr."""
-    print(f"numdebug: {one_line(text)}", file=sys.stderr, flush=True)
 
 
 def main(argv: list[str] | None = None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from pathlib import Path
 
@@ -47,6 +48,13 @@ def lines(text: str) -> list[str]:
     """As git counts them: only a line feed ends one."""
     parts = text.split("\n")
     return [f"{part}\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
+
+
+def unified(name: str, before: str, after: str) -> str:
+    """What changes a file's text into another one, with exact line numbers; empty where nothing changes."""
+    tab = "\t" if " " in name else ""
+    found = difflib.unified_diff(lines(before), lines(after), f"a/{name}{tab}", f"b/{name}{tab}", lineterm="\n")
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in found)
 
 
 def _keep(texts: dict[Path, str], path: Path | None, out: list[str], source: list[str], at: int) -> None:

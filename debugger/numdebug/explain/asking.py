@@ -16,7 +16,6 @@ from numdebug.explain.settings import Server
 from numdebug.formats import NARROW
 from numdebug.report.model import Report
 
-ROUNDS = 3  # of probes for one question: each costs a run of the program
 CALLS = 4  # probes in one round
 MOST_STEPS = 1000  # that a model may ask to watch
 ARGUMENTS = ("name", "as", "max_steps")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from numdebug import console
+from numdebug.console import complain
 from numdebug.errors import UserError
-from numdebug.report.escape import one_line
 
 if TYPE_CHECKING:
     from numdebug.diagnosing import Outcome, Request
@@ -163,10 +162,9 @@ def prompt_show(name: str | None) -> None:
 def prompt_render(report: Path | None, template: str | None, prompt_file: Path | None, no_source: bool) -> None:
     """Print the text that belongs to a JSON report; without one, a guide to paste into any chat."""
     from numdebug import prompting
-
-    which = prompting.prompt(template or prompting.TEMPLATE, prompt_file)
     from numdebug.explain.scrub import Scrubber
 
+    which = prompting.prompt(template or prompting.TEMPLATE, prompt_file)
     text = prompting.render(load(report)[0] if report is not None else None, not no_source, which)
     _out(Scrubber.here("").scrub(text) if report is not None else text)
 
@@ -182,7 +180,7 @@ def load(file: Path) -> tuple[Report, Callable[[str], str | None]]:
             f"{file} cannot be read: {getattr(why, 'strerror', None) or why}; make a report with --format json -o {file}."
         ) from None
     report = published.parse(text)
-    folder = _folder(report, file)
+    folder = _program(report, file).parent
 
     def source(name: str) -> str | None:
         path = folder / name
@@ -198,23 +196,22 @@ def program_of(report: Report, file: Path, args: tuple[str, ...]) -> Request | N
     """How to run the report's program again; None where it is gone or has changed."""
     from numdebug.diagnosing import Request
 
-    name, _, call = report.program.path.partition(":")
-    path = _folder(report, file) / Path(name).name
-    if not path.is_file() or not _unchanged(report, path.name, path.read_text(encoding="utf-8", errors="replace")):
+    path, call = _program(report, file), report.program.path.partition(":")[2]
+    if not path.is_file() or changed(report, file):
         return None
     return Request(f"{path}:{call}" if call else str(path), args)
 
 
 def changed(report: Report, file: Path) -> bool:
     """Whether the report's program is there, and another than it was."""
-    path = _folder(report, file) / Path(report.program.path.partition(":")[0]).name
+    path = _program(report, file)
     return path.is_file() and not _unchanged(report, path.name, path.read_text(encoding="utf-8", errors="replace"))
 
 
-def _folder(report: Report, file: Path) -> Path:
-    """Where the program lies: as the path says from here, or beside the report."""
+def _program(report: Report, file: Path) -> Path:
+    """Where the program lies: as the path says from here or from the report's folder, or else beside the report."""
     here = Path(report.program.path.partition(":")[0])
-    return here.parent if here.is_file() else file.parent / here.parent if (file.parent / here).is_file() else file.parent
+    return next((path for path in (here, file.parent / here) if path.is_file()), file.parent / here.name)
 
 
 def _unchanged(report: Report, name: str, text: str) -> bool:
@@ -247,9 +244,8 @@ def tell(session: Session) -> Explanation:
     """The explanation as text, each statement as it comes."""
     from numdebug.explain.show import Shown
 
-    on_terminal = sys.stdout is not None and sys.stdout.isatty()
-    width = min(shutil.get_terminal_size((100, 24)).columns, 140) if on_terminal else 100
-    shown = Shown(_out, width, on_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb", session.language)
+    look = console.look()
+    shown = Shown(_out, look.width, look.colour, session.language)
     server = session.settings.server
     voice = ""
 
@@ -285,15 +281,15 @@ class Beforehand:
         from numdebug.explain.settings import find
 
         self.wish = wish(**asked)
-        settings = find(self.wish.flags)
-        spoken_in(self.wish, settings)
-        self.hide = settings.hide
+        self.settings = find(self.wish.flags)
+        spoken_in(self.wish, self.settings)
+        self.hide = self.settings.hide
 
     def session(self, outcome: Outcome, request: Request) -> Session:
         """The report that was made, ready to be explained."""
         from numdebug.explain.session import Session
 
-        return Session(outcome.report, outcome.source, self.wish, complain, replace(request, hide=self.hide))
+        return Session(outcome.report, outcome.source, self.wish, complain, replace(request, hide=self.hide), self.settings)
 
     def tell(self, outcome: Outcome, request: Request) -> None:
         """The explanation below the report."""
@@ -344,16 +340,7 @@ def _claim(claim: Any, by: str) -> dict[str, Any]:
 def _out(text: str) -> None:
     if sys.stdout is None:
         raise UserError("the explanation cannot be written: stdout is closed.")
-    encoding = sys.stdout.encoding or "utf-8"
     try:
-        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        console.write(text)
     except OSError as why:
         raise UserError(f"the explanation cannot be written: {why.strerror or why}; name another place for it.") from None
-
-
-def complain(text: str) -> None:
-    """One line on stderr."""
-    print(f"numdebug: {one_line(text)}", file=sys.stderr, flush=True)

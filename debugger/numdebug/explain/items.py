@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from numdebug.evidence import Evidence
+from numdebug.languages import section
 from numdebug.probing import probes
 from numdebug.recording import Site
 from numdebug.report.json import place
@@ -17,7 +17,7 @@ from numdebug.report.model import Comparison, Diagnosis, Report
 
 RUN, PROBES = "RUN", "PROBES"
 PHASES = {"forward": 0, "loss": 0, "output": 0, "backward": 1, "gradient": 1, "optimizer": 2, "parameter": 2}
-NOT_THIS = "Not this"
+PAGE = ("What happens", "Why it matters", "How we know", "Fix")  # not: what tells the bug from others, and what to read on
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def _diff_lines(d: Diagnosis, with_source: bool) -> Iterator[str]:
 
 
 def _evidence(e: Evidence) -> Item:
-    values = {**{k: v for k, v in e.facts.items() if isinstance(v, str | bool | int | float)}}
+    values = {k: v for k, v in e.facts.items() if isinstance(v, str | bool | int | float)}
     said = [f"{e.kind} at {place(e.site)} (probe {e.probe})" + (f" in {e.site.function}" if e.site else "")]
     if e.site is not None and e.site.step is not None:
         said.append(f"step {e.site.step}")
@@ -195,13 +195,11 @@ def _title(bug: str) -> tuple[str, ...]:
 
 
 def _page(bug: str) -> tuple[str, ...]:
-    """The bug's page of the catalogue without the part that tells it from others."""
+    """What the bug's page of the catalogue says of the bug itself, sentence by sentence."""
     known = import_module("numdebug.catalogue").bugs()
     if bug not in known:
         return ()
-    text = re.sub(rf"^{NOT_THIS}\n(?:[ \t]+\S.*\n?|[ \t]*\n)+", "", inspect.cleandoc(known[bug].page), flags=re.MULTILINE)
-    text = re.sub(r"^Read on\n(?:[ \t]+\S.*\n?|[ \t]*\n)+", "", text + "\n", flags=re.MULTILINE)
-    body = " ".join(line.strip() for line in text.split("\n") if line.startswith((" ", "\t")))
+    body = " ".join(text for heading in PAGE if (text := section(known[bug].page, heading)))
     return (known[bug].title, *re.split(r"(?<=[.;:]) ", body), *known[bug].symptoms)
 
 

@@ -44,9 +44,17 @@ class Wish:
 class Session:
     """A report, the program behind it (where it may be run), and the server to ask."""
 
-    def __init__(self, report: Report, source: Callable[[str], str | None], wish: Wish, say: Say, request: Request | None = None) -> None:
+    def __init__(
+        self,
+        report: Report,
+        source: Callable[[str], str | None],
+        wish: Wish,
+        say: Say,
+        request: Request | None = None,
+        settings: Settings | None = None,
+    ) -> None:
         self.report, self.source, self.wish, self.say, self.request = report, source, wish, say, request
-        self.settings: Settings = find(wish.flags)
+        self.settings = settings or find(wish.flags)
         self.language = spoken_in(wish, self.settings)
         self.scrubber = Scrubber.here(self.settings.server.key if self.settings.server else "")
         self.items = Items(report, wish.with_source, wish.commands)

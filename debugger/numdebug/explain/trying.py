@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import replace
 
 from numdebug.diagnosing import Request, diagnose
-from numdebug.explain.grounding.patches import applied, file_of
+from numdebug.explain.grounding.patches import applied, files_of
+from numdebug.patching import unified
 from numdebug.report.model import Diagnosis, Report
 from numdebug.trials import APART
 
@@ -22,11 +22,11 @@ def try_patch(
     Cured means: run again with the patch, the program gets at least as far, shows no finding that it did not show before, and not this
     one any more; and where the report has a change that was proved, the first loss is the one that it gives, too.
     """
-    file = file_of(patch)
+    (file,) = files_of(patch)  # one, as the checker saw to
     text = source(file)
     if text is None:
         return None, f"{file} is not at hand to try it"
-    exact = diff_of(file, text, applied(patch, text))
+    exact = unified(file, text, applied(patch, text))
     if not exact:
         return None, "the patch changes nothing"
     after = diagnose(replace(request, patch=exact)).report
@@ -66,9 +66,3 @@ def _first_loss(report: Report) -> float | None:
 
 def _here(d: Diagnosis, found: Diagnosis) -> bool:
     return d.site is None or found.site is None or (d.site.file == found.site.file and d.site.function == found.site.function)
-
-
-def diff_of(file: str, before: str, after: str) -> str:
-    """A unified diff with exact line numbers."""
-    lines = difflib.unified_diff(before.splitlines(keepends=True), after.splitlines(keepends=True), f"a/{file}", f"b/{file}")
-    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, TypeVar
 from numdebug.fixes import scope
 from numdebug.fixes.source import Refused, Source
 from numdebug.fixes.wording import fit, level_in, number
+from numdebug.patching import unified
 from numdebug.recording import Site
 from numdebug.report.model import Repair
 
@@ -258,14 +258,4 @@ def _file_diff(source: Source, edits: list[tuple[int, int, str]]) -> Iterator[st
         raise Refused("the program would stay as it is")
     if any(c in source.name for c in '\n\r\t"\\'):
         raise Refused("the file's name cannot stand in a diff")
-    old_lines = _split((source.bom + source.data).decode("utf-8"))
-    new_lines = _split((source.bom + new).decode("utf-8"))
-    tab = "\t" if " " in source.name else ""
-    lines = difflib.unified_diff(old_lines, new_lines, f"a/{source.name}{tab}", f"b/{source.name}{tab}", lineterm="\n")
-    for line in lines:
-        yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
-
-
-def _split(text: str) -> list[str]:
-    parts = text.split("\n")
-    return [f"{p}\n" for p in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
+    yield unified(source.name, (source.bom + source.data).decode("utf-8"), (source.bom + new).decode("utf-8"))

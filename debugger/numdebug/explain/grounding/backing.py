@@ -12,6 +12,7 @@ from numdebug.explain.claims import Claim
 from numdebug.explain.grounding.words import parts, terms, tokens
 from numdebug.explain.items import PROBES, RUN, Item, Items
 from numdebug.languages import section
+from numdebug.report.model import Diagnosis
 
 PIECES = re.compile(r"[;:()]|, |\b(?:and|but|where|while|because|so that|which)\b")
 COUNTED = ("consequence", "evidence", "ruled-out")
@@ -39,6 +40,11 @@ class Backing:
         self.items: list[Item] = list({item.id: item for item in (*self.named, *more, items[RUN])}.values())
 
     @cached_property
+    def diagnoses(self) -> list[Diagnosis]:
+        """The findings that the claim is about."""
+        return [d for owner in self.owners if (d := self.all.diagnosis(owner)) is not None]
+
+    @cached_property
     def sentences(self) -> list[str]:
         """Everything that the items say, code left out: words in the user's code are no statements."""
         return [s for item in self.items if item.kind != "code" for s in item.says if not _is_code(item, s)]
@@ -47,8 +53,7 @@ class Backing:
     def cures(self) -> list[str]:
         """What the report says of the cure: the fix, its diff, and that part of the page."""
         known = import_module("numdebug.catalogue").bugs()
-        found = [d for owner in self.owners if (d := self.all.diagnosis(owner)) is not None]
-        pages = [section(known[d.bug].page, "Fix") for d in found if d.bug in known]
+        pages = [section(known[d.bug].page, "Fix") for d in self.diagnoses if d.bug in known]
         return [
             *(s for item in self.items if item.kind == "fix" for s in item.says),
             *(s for page in pages for s in re.split(r"(?<=[.;:]) ", page)),
@@ -124,7 +129,7 @@ class Backing:
                 for run in re.findall(r"\blines? (\d+(?:(?:, | and | to |-)\d+)*)", sentence):
                     found |= {int(n) for n in re.findall(r"\d+", run)}
             if item.kind == "fix":
-                found |= _changed(item.says)
+                found |= changed_lines(item.says)
         return found
 
     @cached_property
@@ -179,7 +184,7 @@ def _is_code(item: Item, sentence: str) -> bool:
     return item.kind == "fix" and sentence.startswith(("---", "+++", "@@", "+", "-", " "))
 
 
-def _changed(diff: tuple[str, ...]) -> set[int]:
+def changed_lines(diff: tuple[str, ...]) -> set[int]:
     """Line numbers, old and new, that a diff touches."""
     found: set[int] = set()
     old = new = 0

@@ -35,13 +35,11 @@ def _reversed(backing: Backing) -> Iterator[str]:
 def sequence(backing: Backing) -> list[tuple[Clause, int]]:
     """The report's own account: clauses with their place from cause to effect."""
     out: list[tuple[Clause, int]] = []
-    for owner in backing.owners:
-        d = backing.all.diagnosis(owner)
-        if d is not None:
-            out += chain(d.because)
-            last = max((at for _, at in out), default=0)
-            order = {"loss": 1, "output": 1, "gradient": 2, "parameter": 3}
-            out += [(c, last + order.get(k.what.split()[0], 1)) for k in d.consequences for c in clauses(f"{k.what} {k.value}")]
+    order = {"loss": 1, "output": 1, "gradient": 2, "parameter": 3}
+    for d in backing.diagnoses:
+        out += chain(d.because)
+        last = max((at for _, at in out), default=0)
+        out += [(c, last + order.get(k.what.split()[0], 1)) for k in d.consequences for c in clauses(f"{k.what} {k.value}")]
     return out
 
 

@@ -7,7 +7,7 @@ import difflib
 import re
 from collections.abc import Callable, Iterator
 
-from numdebug.explain.grounding.backing import Backing, _changed
+from numdebug.explain.grounding.backing import Backing, changed_lines
 from numdebug.explain.grounding.words import listed
 from numdebug.report.model import Diagnosis
 
@@ -23,7 +23,7 @@ def complaints(backing: Backing, source: Callable[[str], str | None]) -> Iterato
     if backing.claim.kind != "fix":
         yield "only a fix has a patch"
         return
-    found = [d for owner in backing.owners if (d := backing.all.diagnosis(owner)) is not None]
+    found = backing.diagnoses
     if any(d.fix is not None and d.fix.diff and same(d.fix.diff, patch) for d in found):
         return
     if not found:
@@ -43,12 +43,12 @@ def _body(diff: str) -> list[str]:
 
 
 def _shape(patch: str, found: list[Diagnosis], backing: Backing, source: Callable[[str], str | None]) -> Iterator[str]:
-    files = re.findall(r"^--- (?:a/)?(\S+)", patch, re.MULTILINE)
+    files = files_of(patch)
     if len(files) != 1 or not re.search(r"^@@ -\d+", patch, re.MULTILINE):
         yield "the patch is not a unified diff of one file"
         return
     own = {d.site.file for d in found if d.site is not None} | {
-        f for d in found if d.fix and d.fix.diff for f in re.findall(r"^--- (?:a/)?(\S+)", d.fix.diff, re.MULTILINE)
+        f for d in found if d.fix and d.fix.diff for f in files_of(d.fix.diff)
     }
     if files[0] not in own:
         yield f"the patch changes {files[0]}, which the finding is not about"
@@ -63,11 +63,8 @@ def _shape(patch: str, found: list[Diagnosis], backing: Backing, source: Callabl
     for word in dict.fromkeys(w for line in added for w in re.findall(r"[A-Za-z_]\w*", line)):
         if word in FOREIGN | HIDING and word not in re.findall(r"[A-Za-z_]\w*", allowed + " ".join(removed)):
             yield f"the patch brings in {word}"
-    places = {
-        n
-        for item in backing.all
-        for n in ([item.site.line] if item.site is not None and set(backing.all.owners(item.id)) & set(backing.owners) else [])
-    }
+    about = [item for item in backing.all if set(backing.all.owners(item.id)) & set(backing.owners)]
+    places = {item.site.line for item in about if item.site is not None}
     yield from _applied(patch, files[0], found, source(files[0]), places)
     before = {w for line in removed for w in re.findall(r"[A-Za-z_]\w*", line)}
     kept = {w for line in added for w in re.findall(r"[A-Za-z_]\w*", line)} | {
@@ -94,17 +91,16 @@ def _applied(patch: str, file: str, found: list[Diagnosis], text: str | None, pl
         except SyntaxError as why:
             yield f"with the patch, line {why.lineno} of {file} does not parse"
         patch = "\n".join(difflib.unified_diff(text.split("\n"), after.split("\n"), lineterm=""))
-    near = {n for d in found if d.fix is not None and d.fix.diff for n in _changed(tuple(d.fix.diff.split("\n")))}
+    near = {n for d in found if d.fix is not None and d.fix.diff for n in changed_lines(tuple(d.fix.diff.split("\n")))}
     near |= places | {n for d in found if d.site is not None for n in range(d.site.line, (d.site.end_line or d.site.line) + 1)}
-    touched = _changed(tuple(patch.split("\n")))
+    touched = changed_lines(tuple(patch.split("\n")))
     if not touched or not all(any(abs(n - m) <= REACH for m in near) for n in touched):
         yield "the patch changes lines that the finding is not about"
 
 
-def file_of(patch: str) -> str:
-    """The file that a one-file diff changes; empty where it names none."""
-    found = re.search(r"^--- (?:a/)?(\S+)", patch, re.MULTILINE)
-    return found[1] if found else ""
+def files_of(patch: str) -> list[str]:
+    """The files that a diff changes."""
+    return re.findall(r"^--- (?:a/)?(\S+)", patch, re.MULTILINE)
 
 
 def applied(patch: str, text: str) -> str:

@@ -100,8 +100,8 @@ def statements(backing: Backing) -> list[frozenset[str]]:
 
 def _frame(backing: Backing) -> frozenset[str]:
     """Title, place and operation of the diagnoses: any sentence about them may repeat these."""
-    found = [d for owner in backing.owners if (d := backing.all.diagnosis(owner)) is not None]
-    return frozenset().union(*(meaning(tokens(f"{d.bug} {d.title} {d.op or ''} {d.site.function if d.site else ''}")) for d in found))
+    said = (f"{d.bug} {d.title} {d.op or ''} {d.site.function if d.site else ''}" for d in backing.diagnoses)
+    return frozenset().union(*(meaning(tokens(text)) for text in said))
 
 
 def _causal(text: str) -> bool:
@@ -193,8 +193,7 @@ def _formulas(backing: Backing) -> Iterator[str]:
 
 def _operations(backing: Backing) -> Iterator[str]:
     """An operation that a cause names is one of its finding, not only of the bug's page."""
-    found = [d for owner in backing.owners if (d := backing.all.diagnosis(owner)) is not None]
-    own = {t for d in found for t in terms(f"{d.bug} {d.title} {d.op or ''} {d.native_op or ''} {d.because}")}
+    own = {t for d in backing.diagnoses for t in terms(f"{d.bug} {d.title} {d.op or ''} {d.native_op or ''} {d.because}")}
     own |= {t for item in backing.named if item.kind in ("evidence", "consequence") for s in item.says for t in terms(s)}
     for token in tokens(backing.claim.text):
         if token.kind in ("word", "name") and token.text.lower().split(".")[-1] in OPERATIONS and not parts(token.text.lower()) & own:

@@ -45,7 +45,7 @@ def _harmless(backing: Backing, words: list[str]) -> Iterator[str]:
 def _sureness(backing: Backing, words: list[str]) -> Iterator[str]:
     """As sure as `confirmed` says."""
     kind = backing.claim.kind
-    states = {d.confirmed for owner in backing.owners if (d := backing.all.diagnosis(owner)) is not None}
+    states = {d.confirmed for d in backing.diagnoses}
     low = [w.lower() for w in words]
     denied = bool(set(low) & set(listed("negative")))
     if kind != "check" and states & {"no", "not-tried"} and "yes" not in states:
